@@ -24,9 +24,8 @@ use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 use waits::WaitCounter;
 
-/// Who had the CPU before: nobody, a thread of the kernel, a program, or that it is not known. As `bpf/c/waits.bpf.c` numbers
-/// them.
-pub(crate) const HOLDERS: [&str; 4] = ["idle", "kernel", "program", "unknown"];
+/// What had the CPU before: nothing, a thread of the kernel, a program, a hidden thread. As `bpf/c/waits.bpf.c` numbers them.
+pub(crate) const HOLDERS: [&str; 4] = ["idle", "kernel", "program", "hidden"];
 /// Time between two readings of the tracer's memory and of long waits.
 const TICK: Duration = Duration::from_millis(50);
 /// Time between two readings of the counts.
@@ -135,7 +134,7 @@ impl<'a> Session<'a> {
         let possible = root.cpu_list("sys/devices/system/cpu/possible");
         let [whole, grouped] = [false, true].map(|grouped| {
             let last = possible.iter().copied().max().unwrap_or(0);
-            (0..=last).map(|cpu| bits(|table| counts(table, grouped, cpu), tables)).collect::<Vec<u32>>()
+            (0..=last).map(|cpu| bits(tables, grouped, cpu)).collect::<Vec<u32>>()
         });
         session.counter.watch(&whole, &grouped)?;
         // Says what is watched, which is so from here on.
@@ -281,14 +280,12 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Whether a table counts on a CPU: of those of control groups, or of those of all its threads.
-fn counts(table: &ThreadsSettings, grouped: bool, cpu: u16) -> bool {
-    table.has_group() == grouped && table.cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu))
-}
-
-/// Tables of which something holds, a bit each.
-fn bits(holds: impl Fn(&ThreadsSettings) -> bool, tables: &[ThreadsSettings]) -> u32 {
-    tables.iter().enumerate().filter(|(_, table)| holds(table)).map(|(place, _)| 1 << place).sum()
+/// Tables that count on a CPU, a bit each: those of control groups, or those of all its threads.
+fn bits(tables: &[ThreadsSettings], grouped: bool, cpu: u16) -> u32 {
+    let counts = |table: &ThreadsSettings| {
+        table.has_group() == grouped && table.cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu))
+    };
+    tables.iter().enumerate().filter(|(_, table)| counts(table)).map(|(place, _)| 1 << place).sum()
 }
 
 /// `waits of the threads of /sys/fs/cgroup/audio.slice on CPUs 2, 3`.
@@ -314,7 +311,7 @@ mod tests {
     fn each_table_counts_on_its_cpus_and_a_group_without_cpus_on_all() {
         let tables =
             [table(None, Some(vec![1])), table(Some("/g"), None), table(Some("/h"), Some(vec![0, 1]))];
-        let of = |grouped, cpu| bits(|table| counts(table, grouped, cpu), &tables);
+        let of = |grouped, cpu| bits(&tables, grouped, cpu);
         assert_eq!([of(false, 0), of(false, 1), of(true, 0), of(true, 1), of(true, 2)], [0, 1, 6, 6, 2]);
         assert_eq!(words(&tables[2], Some("/h")), "waits of the threads of /h on CPUs 0, 1");
         assert_eq!(words(&tables[0], None), "waits of all threads on CPU 1");

@@ -18,7 +18,7 @@ static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR")
 
 /// Most tables, as `bpf/c/waits.bpf.c` has it.
 const TABLES: usize = crate::config::MOST_TABLES;
-/// Who had the CPU before, and that it is not known.
+/// Kinds of what had the CPU before.
 const HOLDERS: usize = super::HOLDERS.len();
 
 /// Buckets of the program: one more than those of a histogram, which stays empty.
@@ -30,7 +30,7 @@ const _: () = assert!(BUCKETS == BOUNDS_US.len() + 2);
 #[repr(C)]
 struct Config {
     tables: u32,
-    everywhere: u32,
+    fill: u32,
     bounds_ns: [u64; BOUNDS_US.len()],
     limit_ns: [u64; TABLES],
 }
@@ -42,6 +42,16 @@ struct Group {
     id: u64,
     level: u32,
     unified: u32,
+}
+
+/// `struct watched`.
+#[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
+#[repr(C)]
+struct Watched {
+    all: u32,
+    group: u32,
+    thread: u32,
+    fill: u32,
 }
 
 /// `struct counts`.
@@ -100,7 +110,7 @@ impl WaitCounter {
         quaver_host::bpf::kernel_types()?;
         let mut config = Config {
             tables: tables.len() as u32,
-            everywhere: super::bits(|table| table.has_group() && table.cpus.is_none(), tables),
+            fill: 0,
             bounds_ns: BOUNDS_US.map(|us| us * 1_000),
             limit_ns: [0; TABLES],
         };
@@ -127,9 +137,11 @@ impl WaitCounter {
 
     /// Which tables count on each CPU: `whole` have bits of tables that count all threads, `grouped` those of control groups.
     pub(super) fn watch(&self, whole: &[u32], grouped: &[u32]) -> Result<(), TraceError> {
-        let pairs = whole.iter().zip(grouped).map(|(whole, grouped)| [*whole, *grouped].as_bytes().to_vec());
+        let watched =
+            whole.iter().zip(grouped).map(|(&all, &group)| Watched { all, group, thread: 0, fill: 0 });
+        let watched: Vec<_> = watched.map(|one| one.as_bytes().to_vec()).collect();
         map(&self.object, "watched")?
-            .update_percpu(&0u32.to_ne_bytes(), &pairs.collect::<Vec<_>>(), MapFlags::ANY)
+            .update_percpu(&0u32.to_ne_bytes(), &watched, MapFlags::ANY)
             .map_err(|error| failed("naming CPUs to the BPF program of waits", &error))
     }
 

@@ -25,7 +25,7 @@ enum {
 #define BOUNDS 14
 #define BUCKETS 16 /* BOUNDS + 1, and one that stays empty: a power of two */
 #define HOLDERS 4
-#define UNKNOWN 3 /* a holder */
+#define HIDDEN 3 /* a holder */
 #define IS_KERNEL_THREAD 0x00200000 /* PF_KTHREAD */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -57,6 +57,7 @@ struct css_set {
 struct sched_info {
 	unsigned long pcount;
 	unsigned long long run_delay;
+	unsigned long long last_arrival;
 	unsigned long long last_queued;
 };
 
@@ -90,7 +91,7 @@ struct task_struct {
 /* Fixed before loading. */
 const volatile struct {
 	__u32 tables;
-	__u32 everywhere; /* tables of control groups that count on all CPUs, one bit each */
+	__u32 fill;
 	__u64 bounds_ns[BOUNDS];
 	__u64 limit_ns[TABLES]; /* 0: none */
 } config SEC(".rodata.config") = {};
@@ -113,6 +114,8 @@ struct {
 struct watched {
 	__u32 all;
 	__u32 group;
+	__u32 thread; /* to which the CPU was given last; 0: not known */
+	__u32 fill;
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -121,7 +124,7 @@ struct {
 	__type(value, struct watched);
 } watched SEC(".maps");
 
-/* Waits that ended on a CPU, by who had it last: nobody, the kernel's own threads, a program, or what is not known. */
+/* Waits that ended on a CPU, by who had it last: nobody, the kernel's own threads, a program, a hidden thread. */
 struct counts {
 	__u64 sum_ns[HOLDERS];
 	__u64 counts[HOLDERS][BUCKETS];
@@ -195,7 +198,7 @@ static __always_inline bool is_member(struct task_struct *task, const struct gro
 	return above && BPF_CORE_READ(above, kn, id) == group->id;
 }
 
-static __always_inline void report(__u32 table, struct task_struct *task, __u64 wait_ns)
+static __always_inline void report(__u32 table, struct task_struct *task, __u64 wait_ns, __u64 at_ns)
 {
 	struct long_wait *record = bpf_ringbuf_reserve(&long_waits, sizeof(*record), 0);
 	__u32 zero = 0;
@@ -207,7 +210,7 @@ static __always_inline void report(__u32 table, struct task_struct *task, __u64 
 			*count += 1;
 		return;
 	}
-	record->at_ns = bpf_ktime_get_ns();
+	record->at_ns = at_ns;
 	record->wait_ns = wait_ns;
 	record->table = table;
 	record->thread = task->pid;
@@ -236,9 +239,7 @@ struct coming {
 	struct task_struct *task;
 	__u64 here_ns;
 	__u64 whole_ns; /* and 1; 0 where it is not known yet */
-	/* Waits of the thread since it was last seen to come to a CPU: they ended at switches from hidden threads. */
-	__u64 unseen;
-	__u64 unseen_ns;
+	__u64 since_ns; /* the end of the wait */
 	__u32 all;
 	__u32 group;
 	__u32 holder;
@@ -254,13 +255,9 @@ static __always_inline void find_whole_wait(struct coming *coming)
 	coming->whole_ns = coming->here_ns + 1;
 	if (!seen)
 		return;
-	/* The kernel counts this run after the switch. */
-	if (seen->runs && seen->runs == runs) {
+	/* The kernel counts this run after the switch. Runs that were not seen waited for something else. */
+	if (seen->runs && seen->runs == runs)
 		coming->whole_ns += before - seen->run_delay;
-	} else if (seen->runs) {
-		coming->unseen = runs - seen->runs;
-		coming->unseen_ns = before - seen->run_delay;
-	}
 	seen->run_delay = before + coming->here_ns;
 	seen->runs = runs + 1;
 }
@@ -276,21 +273,7 @@ static __always_inline void count(__u32 table, struct coming *coming, __u64 wait
 	own->sum_ns[coming->holder] += wait_ns;
 	own->counts[coming->holder][bucket_of(wait_ns) & (BUCKETS - 1)] += 1;
 	if (limit_ns && wait_ns > limit_ns)
-		report(table, coming->task, wait_ns);
-}
-
-/*
- * A kernel can hide threads, and with them each switch from them. Its sum and count hold the waits that ended there, so that
- * their mean is known. Not for a table of some CPUs: runs on others were not seen either.
- */
-static __always_inline void count_unseen(__u32 table, const struct coming *coming)
-{
-	struct counts *own = bpf_map_lookup_elem(&waits, &table);
-
-	if (!own || !coming->unseen || !(config.everywhere & 1U << table))
-		return;
-	own->sum_ns[UNKNOWN] += coming->unseen_ns;
-	own->counts[UNKNOWN][bucket_of(coming->unseen_ns / coming->unseen) & (BUCKETS - 1)] += coming->unseen;
+		report(table, coming->task, wait_ns, bpf_ktime_get_ns() - coming->since_ns);
 }
 
 /* The verifier walks through a called loop's body once, and through one that is written out for each table. */
@@ -309,8 +292,30 @@ static long count_in(__u32 table, struct coming *coming)
 		if (!coming->whole_ns)
 			find_whole_wait(coming);
 		count(table, coming, coming->whole_ns - 1);
-		count_unseen(table, coming);
 	}
+	return 0;
+}
+
+/*
+ * A kernel can hide threads, and with them each switch from them: `task` leaves a CPU that was last seen given to another. Its
+ * wait ended at the switch from the hidden thread. The kernel counted it, and noted when the task came.
+ */
+static __noinline int count_hidden(struct task_struct *task, const struct watched *here)
+{
+	struct sched_info *now = &task->sched_info;
+	struct coming coming = { .task = task, .holder = HIDDEN };
+	struct rq *rq = task->se.cfs_rq->rq;
+	struct seen *seen = bpf_task_storage_get(&threads, task, 0, 0);
+
+	/* Other runs that were not seen: the wait cannot be told from theirs. */
+	if (!seen || seen->runs + 1 != now->pcount || rq->cpu != (int)bpf_get_smp_processor_id())
+		return 0;
+	coming.group = here->group;
+	coming.whole_ns = now->run_delay - seen->run_delay + 1;
+	coming.since_ns = rq->clock - now->last_arrival;
+	seen->run_delay = now->run_delay;
+	seen->runs = now->pcount;
+	bpf_loop(config.tables, count_in, &coming, 0);
 	return 0;
 }
 
@@ -320,11 +325,17 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	struct coming coming = { .task = next };
 	__u64 queued_ns = next->sched_info.last_queued;
 	struct watched *here;
-	__u32 zero = 0;
+	__u32 zero = 0, given;
 	struct rq *rq;
 
 	here = bpf_map_lookup_elem(&watched, &zero);
-	if (!here || !(here->all | here->group) || !queued_ns)
+	if (!here || !(here->all | here->group))
+		return 0;
+	given = here->thread;
+	here->thread = next->pid;
+	if (given && prev->pid && given != (__u32)prev->pid)
+		count_hidden(prev, here);
+	if (!queued_ns)
 		return 0;
 	/* The queue that it is taken from now, of whichever class it is. */
 	rq = next->se.cfs_rq->rq;
