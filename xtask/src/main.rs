@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod book;
+mod measured;
 mod product;
 mod rules;
 mod rust_text;

@@ -3,9 +3,9 @@
 //! Many of them sleep most of the time, or wait for an emulator. Within an executable nothing differs from `cargo test`:
 //! its tests share a process, what they build once and their locks.
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{Sender, channel};
@@ -122,7 +122,7 @@ pub(crate) fn run(root: &Path, wanted: &[&str]) -> anyhow::Result<bool> {
         !interrupts_are_ignored(),
         "started with SIGINT ignored, which tests inherit: run this in the foreground"
     );
-    let mut pending = executables(root)?;
+    let mut pending = executables(root, wanted)?;
     if wanted.is_empty() {
         let unknown = GROUPS.iter().find(|(name, _)| !pending.iter().any(|one| one.name == *name));
         ensure!(
@@ -159,16 +159,15 @@ fn interrupts_are_ignored() -> bool {
     mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).is_some_and(|mask| mask & 0b10 != 0)
 }
 
-/// Builds all test executables.
-fn executables(root: &Path) -> anyhow::Result<Vec<Executable>> {
-    let mut command = Command::new("cargo");
-    command.args(["test", "--locked", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
-    let built = command.current_dir(root).stderr(Stdio::inherit()).output().context("starting cargo")?;
-    if !built.status.success() {
-        bail!("building the tests ended with {}", built.status);
-    }
+/// Builds all test executables; or those that are wanted, with the programs and shared objects that they may start.
+fn executables(root: &Path, wanted: &[&str]) -> anyhow::Result<Vec<Executable>> {
     let mut found = Vec::new();
-    for line in String::from_utf8(built.stdout)?.lines() {
+    if !wanted.is_empty() {
+        built(root, &["build", "--workspace"])?;
+    }
+    let selection = selection(wanted)?;
+    let words: Vec<&str> = selection.iter().map(String::as_str).collect();
+    for line in String::from_utf8(built(root, &words)?.stdout)?.lines() {
         let message: Value = serde_json::from_str(line).context("cargo's messages are JSON")?;
         found.extend(executable(&message));
     }
@@ -176,6 +175,35 @@ fn executables(root: &Path) -> anyhow::Result<Vec<Executable>> {
     // Emulators first: they are the longest, and what sleeps runs beside them. Those that want quiet come last.
     found.sort_by_key(|one: &Executable| (one.group, one.name.clone()));
     Ok(found)
+}
+
+fn built(root: &Path, words: &[&str]) -> anyhow::Result<Output> {
+    let mut command = Command::new("cargo");
+    command.args(words).args(["--locked", "--message-format=json-render-diagnostics"]);
+    let built = command.current_dir(root).stderr(Stdio::inherit()).output().context("starting cargo")?;
+    ensure!(built.status.success(), "`cargo {}` ended with {}", words.join(" "), built.status);
+    Ok(built)
+}
+
+/// What cargo is to build: everything where nothing is wanted, else no tests but those. Unit tests have the package's own name.
+/// `quaver` is always among the packages: without it cargo builds what all share with other features, once more.
+fn selection(wanted: &[&str]) -> anyhow::Result<Vec<String>> {
+    let mut words = vec!["test".to_owned(), "--no-run".to_owned()];
+    if wanted.is_empty() {
+        words.push("--workspace".to_owned());
+        return Ok(words);
+    }
+    let (mut packages, mut targets) = (BTreeSet::from(["quaver"]), BTreeSet::new());
+    for name in wanted {
+        let (package, target) =
+            name.split_once('/').with_context(|| format!("{name:?} is not PACKAGE/TARGET"))?;
+        packages.insert(package);
+        let is_unit = target == package.replace('-', "_");
+        targets.insert(if is_unit { "--lib --bins".to_owned() } else { format!("--test {target}") });
+    }
+    words.extend(packages.iter().flat_map(|package| ["-p".to_owned(), (*package).to_owned()]));
+    words.extend(targets.iter().flat_map(|target| target.split(' ').map(str::to_owned)));
+    Ok(words)
 }
 
 /// The test executable that a message of cargo tells of.
@@ -313,6 +341,17 @@ mod tests {
         assert_eq!(next(&pending, &running), None, "both lanes are taken");
         assert_eq!(next(&pending[1..2], &BTreeMap::new()), Some(0));
         assert_eq!(next(&pending[1..2], &BTreeMap::from([("a".to_owned(), Any)])), None);
+    }
+
+    #[test]
+    fn of_wanted_tests_no_others_are_built() {
+        let line = |wanted: &[&str]| selection(wanted).unwrap().join(" ");
+        assert_eq!(line(&[]), "test --no-run --workspace");
+        assert_eq!(
+            line(&["quaver/noise", "quaver-clock/quaver_clock", "quaver/tiers"]),
+            "test --no-run -p quaver -p quaver-clock --lib --bins --test noise --test tiers"
+        );
+        assert!(selection(&["noise"]).is_err());
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! What stands in a block of code of the language `bench` is asked as well, and may take several lines.
 
 use super::tables::{Table, plain, tables};
+use crate::measured::measured;
 use crate::tree::Tree;
 use anyhow::{Context, bail};
 use serde_json::Value;
@@ -17,10 +18,6 @@ use serde_json::Value;
 /// Where the runs lie, and how a page of the book reaches them.
 const RUNS: &str = "bench-runs/";
 const LINK: &str = "../../bench-runs/";
-
-/// Behind a number these make it a measured one, which nobody types.
-const UNITS: [&str; 12] =
-    ["ns", "µs", "us", "ms", "%", "ppm", "MIPS", "MiB", "MB", "times", "packets/s", "pps"];
 
 /// The page with all that it asks for.
 pub(super) fn filled(tree: &Tree, page: &str, text: &str) -> anyhow::Result<String> {
@@ -74,7 +71,7 @@ fn figure(tree: &Tree, asked: &str) -> anyhow::Result<String> {
     let show = |value: &f64| shown(pointer.rsplit('/').next().unwrap_or_default(), *value);
     let middle = values.len() / 2;
     match &values[..] {
-        [] => bail!("no such file"),
+        [] => bail!("no such file or line"),
         [value] => Ok(show(value)),
         [least, .., most] => {
             let median = if values.len() % 2 == 1 {
@@ -152,15 +149,19 @@ fn table(tree: &Tree, asked: &str) -> anyhow::Result<Table> {
         let (name, wanted) = condition["where ".len()..].split_once(" = ").context("where COLUMN = VALUE")?;
         let at = found.column(name).with_context(|| format!("no column {name}"))?;
         let wanted: Vec<&str> = wanted.split("; ").collect();
-        rows.retain(|row| wanted.contains(&row[at].as_str()));
-        if let Some(none) = wanted.iter().find(|value| !rows.iter().any(|row| row[at] == **value)) {
+        let cell = |row: &[String]| row.get(at).cloned().unwrap_or_default();
+        rows.retain(|row| wanted.contains(&cell(row).as_str()));
+        if let Some(none) = wanted.iter().find(|value| !rows.iter().any(|row| cell(row) == **value)) {
             bail!("no row {none}");
         }
     }
     let places: Vec<usize> = columns.iter().filter_map(|(name, _)| found.column(name)).collect();
     Ok(Table {
         heads: columns.iter().map(|(_, name)| (*name).to_owned()).collect(),
-        rows: rows.iter().map(|row| places.iter().map(|at| row[*at].clone()).collect()).collect(),
+        rows: rows
+            .iter()
+            .map(|row| places.iter().map(|at| row.get(*at).cloned().unwrap_or_default()).collect())
+            .collect(),
     })
 }
 
@@ -213,16 +214,7 @@ fn typed(text: &str) -> Option<String> {
         .map(|(at, part)| if at == 0 { part } else { part.split_once("}}").map_or("", |(_, own)| own) })
         .collect();
     let without_code: String = own.split('`').step_by(2).collect::<Vec<_>>().join("Code");
-    let words: Vec<&str> = without_code.split_whitespace().collect();
-    let is_number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
-    words.windows(2).find_map(|pair| {
-        let unit = pair[1].trim_end_matches(|c: char| ".,;:)|".contains(c));
-        let (number, unit) = match pair[0].find(|c: char| !c.is_ascii_digit() && !".,".contains(c)) {
-            Some(end) if is_number(pair[0]) => pair[0].split_at(end),
-            _ => (pair[0], unit),
-        };
-        (is_number(number) && UNITS.contains(&unit)).then(|| pair.join(" "))
-    })
+    measured(&without_code).first().map(|(number, unit)| format!("{number} {unit}"))
 }
 
 #[cfg(test)]
@@ -284,8 +276,8 @@ mod tests {
         for (text, why) in [
             ("{{figure 1-a/d/y.json /e}}", "there is no bench-runs/1-a/d/y.json"),
             ("{{figure 1-a/d/x-1.json /f}}", "no such number"),
-            ("{{figure 1-a/d/y-*.json /f}}", "no such file"),
-            ("{{figure 1-a/loads.jsonl[name=s] /sent}}", "no such file"),
+            ("{{figure 1-a/d/y-*.json /f}}", "no such file or line"),
+            ("{{figure 1-a/loads.jsonl[name=s] /sent}}", "no such file or line"),
             ("{{table 1-a/README.md | tool | p50}}", "no table has these columns"),
             ("{{table 1-a/README.md | tool | where tool = z}}", "no row z"),
             ("{{line 1-a/cost.txt b:}}", "no such line"),

@@ -5,12 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Counts the links of all pages, and lists those that lead nowhere. Files are given by path, with the text of pages.
 pub(super) fn follow(files: &BTreeMap<String, String>) -> (usize, Vec<String>) {
     let pages: Vec<(&String, &String)> = files.iter().filter(|(path, _)| path.ends_with(".html")).collect();
-    let places: BTreeMap<&str, BTreeSet<&str>> =
-        pages.iter().map(|(path, text)| (path.as_str(), attributes(text, "id").collect())).collect();
+    let places: BTreeMap<&str, BTreeSet<&str>> = pages
+        .iter()
+        .map(|(path, text)| (path.as_str(), attributes(text, "id").map(|(_, id)| id).collect()))
+        .collect();
     let (mut count, mut dead) = (0, Vec::new());
     for (page, text) in &pages {
-        let loaded = attributes(text, "src").map(|link| (link, true));
-        for (link, loads) in attributes(text, "href").map(|link| (link, false)).chain(loaded) {
+        let loaded = attributes(text, "src").map(|(_, link)| (link, true));
+        let linked = attributes(text, "href").map(|(tag, link)| (link, tag == "link"));
+        for (link, loads) in linked.chain(loaded) {
             if link.contains("://") || link.starts_with("mailto:") || link.starts_with("data:") {
                 if loads {
                     dead.push(format!("{page}: loads {link}, which is not in the book"));
@@ -59,15 +62,15 @@ pub(super) fn resolved(from: &str, link: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Values of an attribute in HTML, outside of scripts.
-fn attributes<'a>(html: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
+/// Values of an attribute in HTML, outside of scripts, each with the name of its tag.
+fn attributes<'a>(html: &'a str, name: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let start = format!(" {name}=\"");
     let tags = html.split('<').filter_map(|tag| tag.split_once('>')).map(|(tag, _)| tag);
     let values = tags.filter_map(move |tag| {
         let value = &tag[tag.find(&start)? + start.len()..];
-        value.split('"').next()
+        Some((tag.split_whitespace().next()?, value.split('"').next()?))
     });
-    values.filter(|value| !value.is_empty())
+    values.filter(|(_, value)| !value.is_empty())
 }
 
 #[cfg(test)]
@@ -99,5 +102,7 @@ mod tests {
     fn nothing_is_loaded_from_elsewhere() {
         let found = dead("<script src=\"https://example.org/x.js\">");
         assert_eq!(found, ["a/b.html: loads https://example.org/x.js, which is not in the book"]);
+        let found = dead("<link rel=\"stylesheet\" href=\"https://example.org/x.css\">");
+        assert_eq!(found, ["a/b.html: loads https://example.org/x.css, which is not in the book"]);
     }
 }

@@ -10,7 +10,7 @@ mod tables;
 use crate::tree::Tree;
 use anyhow::{Context, bail};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Builds the book into a folder and follows each of its links.
@@ -27,7 +27,7 @@ pub(crate) fn build(root: &Path, mdbook: &Path, program: &Path, out: &Path) -> a
     made.push(commands::interface(&tree)?);
     made.extend(schema::pages(&tree)?);
     let files = pages::assemble(&tree, made)?;
-    let place = out.with_extension("src");
+    let place = with_ending(out, "-pages");
     write(&place, &files)?;
     let status =
         Command::new(mdbook).env("MDBOOK_LOG", "warn").arg("build").arg(&place).arg("-d").arg(out).status();
@@ -43,6 +43,13 @@ pub(crate) fn build(root: &Path, mdbook: &Path, program: &Path, out: &Path) -> a
     }
     println!("book: {count} links hold; open {}/index.html", out.display());
     Ok(())
+}
+
+/// A path beside another.
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
 }
 
 /// What the program says of a command.

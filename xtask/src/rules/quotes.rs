@@ -1,6 +1,7 @@
 //! Figures outside of the book's own pages that must stand in a bench run.
 
 use super::Problem;
+use crate::measured::measured;
 use crate::tree::Tree;
 
 /// The page in the README is that of the latest `bench-runs/DATE-readme`, word for word, but for lines that it leaves out.
@@ -22,9 +23,6 @@ pub(super) fn readme(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// Behind a number these make it a measured one.
-const UNITS: [&str; 7] = ["ns", "µs", "ms", "s", "%", "ppm", "MiB"];
-
 /// A paragraph of a document that names a bench run has its measured numbers from there, digit by digit.
 pub(super) fn figures(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -36,8 +34,8 @@ pub(super) fn figures(tree: &Tree) -> Vec<Problem> {
         for paragraph in text.split("\n\n") {
             let runs: Vec<String> = paragraph.split("bench-runs/20").skip(1).map(folder).collect();
             let stands = |number: &str| runs.iter().any(|run| stands_in(tree, run, number));
-            for number in measured(paragraph).into_iter().filter(|number| !runs.is_empty() && !stands(number))
-            {
+            let numbers = measured(paragraph).into_iter().map(|(number, _)| number);
+            for number in numbers.filter(|number| !runs.is_empty() && !stands(number)) {
                 problems.push(Problem::at(
                     path,
                     line,
@@ -63,16 +61,6 @@ fn stands_in(tree: &Tree, folder: &str, number: &str) -> bool {
             .any(|one| one.trim_end_matches(['.', ',']) == number)
     };
     tree.texts().any(|(path, text)| path.starts_with(folder) && numbers(text))
-}
-
-/// Numbers with a unit of measured things.
-fn measured(paragraph: &str) -> Vec<&str> {
-    let words: Vec<&str> = paragraph.split_whitespace().collect();
-    let with_unit = words.windows(2).filter(|pair| {
-        let unit = pair[1].trim_end_matches(|letter: char| ".,;:)|".contains(letter));
-        pair[0].starts_with(|letter: char| letter.is_ascii_digit()) && UNITS.contains(&unit)
-    });
-    with_unit.map(|pair| pair[0]).collect()
 }
 
 #[cfg(test)]
