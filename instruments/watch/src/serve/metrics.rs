@@ -1,167 +1,82 @@
 //! `/metrics`: OpenMetrics text 1.0 (<https://prometheus.io/docs/specs/om/open_metrics_spec/>).
 //!
-//! Labels are names from the settings, identifiers of the catalogue of causes and, of threads, numbers of CPUs; nothing else.
+//! Labels are names from the settings, identifiers of the catalogue of causes, kinds of places and reasons, and of threads
+//! numbers of CPUs and what had one before; nothing else.
 
-use super::openmetrics::{canonical, family, line, seconds};
+use super::openmetrics::{Rows, family, histogram, line, seconds};
 use super::waits;
 use crate::board::{Board, Cost, Figures, ReceiverState};
-use crate::judge::{BOUNDS_US, Histogram, Reason};
-use std::collections::BTreeMap;
-
-/// Receivers by name.
-type Receivers = BTreeMap<String, ReceiverState>;
+use crate::judge::{Histogram, Reason};
 
 /// The whole page.
 pub(crate) fn page(board: &Board) -> String {
     let Figures { receivers, threads, cost, .. } = board.read();
     let mut out = String::new();
-    packets(&mut out, &receivers);
-    incidents(&mut out, &receivers);
+    let of = Rows { label: "receiver", states: &receivers };
+    packets(&mut out, &of);
+    incidents(&mut out, &of);
     waits::add(&mut out, &threads);
-    own(&mut out, &receivers, &cost);
+    own(&mut out, &of, &cost);
     out.push_str("# EOF\n");
     out
 }
 
-/// A counter of each receiver.
-fn counter(out: &mut String, name: &str, help: &str, of: &Receivers, count: impl Fn(&ReceiverState) -> u64) {
+fn packets(out: &mut String, of: &Rows<'_, ReceiverState>) {
+    let help = "1 while the receiver is recorded.";
+    of.gauge(out, ("quaver_watch_receiver_watched", ""), help, |state| f64::from(u8::from(state.watched)));
+    let help = "Packets that the program received.";
+    of.counter(out, "quaver_watch_packets", help, |state| state.received);
+    let name = "quaver_watch_lost_packets";
+    let help = "Packets lost: missing by sequence number, or dropped by this host.";
     family(out, name, "counter", "", help);
-    for (receiver, state) in of {
-        line(out, format_args!("{name}_total{{receiver=\"{receiver}\"}} {}", count(state)));
-    }
-}
-
-/// A gauge of each receiver.
-fn gauge(
-    out: &mut String,
-    name: &str,
-    unit: &str,
-    help: &str,
-    of: &Receivers,
-    value: impl Fn(&ReceiverState) -> f64,
-) {
-    family(out, name, "gauge", unit, help);
-    for (receiver, state) in of {
-        line(out, format_args!("{name}{{receiver=\"{receiver}\"}} {}", value(state)));
-    }
-}
-
-fn histogram(
-    out: &mut String,
-    name: &str,
-    help: &str,
-    of: &Receivers,
-    which: impl Fn(&ReceiverState) -> &Histogram,
-) {
-    family(out, name, "histogram", "seconds", help);
-    for (receiver, state) in of {
-        let Histogram { counts, sum_ns } = which(state);
-        let mut count = 0;
-        for (bound_us, more) in BOUNDS_US.iter().zip(counts) {
-            count += more;
-            let bound = canonical(*bound_us);
-            line(out, format_args!("{name}_bucket{{receiver=\"{receiver}\",le=\"{bound}\"}} {count}"));
-        }
-        count += counts[BOUNDS_US.len()];
-        line(out, format_args!("{name}_bucket{{receiver=\"{receiver}\",le=\"+Inf\"}} {count}"));
-        line(out, format_args!("{name}_count{{receiver=\"{receiver}\"}} {count}"));
-        line(out, format_args!("{name}_sum{{receiver=\"{receiver}\"}} {}", seconds(*sum_ns)));
-    }
-}
-
-fn packets(out: &mut String, of: &Receivers) {
-    gauge(out, "quaver_watch_receiver_watched", "", "1 while the receiver is recorded.", of, |state| {
-        f64::from(u8::from(state.watched))
-    });
-    counter(out, "quaver_watch_packets", "Packets that the program received.", of, |state| state.received);
-    family(
-        out,
-        "quaver_watch_lost_packets",
-        "counter",
-        "",
-        "Packets lost: missing by sequence number, or dropped by this host.",
-    );
-    for (receiver, state) in of {
+    for (labels, state) in of.each() {
         for (place, count) in [("missing", state.missing), ("dropped", state.dropped)] {
-            line(
-                out,
-                format_args!(
-                    "quaver_watch_lost_packets_total{{receiver=\"{receiver}\",place=\"{place}\"}} {count}"
-                ),
-            );
+            line(out, format_args!("{name}_total{{{labels},place=\"{place}\"}} {count}"));
         }
     }
+    let mut histograms = |name: &str, help: &str, which: fn(&ReceiverState) -> &Histogram| {
+        family(out, name, "histogram", "seconds", help);
+        of.each().for_each(|(labels, state)| histogram(out, name, &labels, which(state)));
+    };
     let help = "Lateness of packets at the program by the learned pace of their stream.";
-    histogram(out, "quaver_watch_lateness_seconds", help, of, |state| &state.lateness);
+    histograms("quaver_watch_lateness_seconds", help, |state| &state.lateness);
     let help = "Time of packets from the network stack to the program.";
-    histogram(out, "quaver_watch_delivery_seconds", help, of, |state| &state.delivery);
+    histograms("quaver_watch_delivery_seconds", help, |state| &state.delivery);
 }
 
-fn by_cause(
-    out: &mut String,
-    name: &str,
-    of: &Receivers,
-    which: impl Fn(&ReceiverState) -> &BTreeMap<String, u64>,
-    value: impl Fn(u64) -> f64,
-) {
-    for (receiver, state) in of {
-        for (cause, count) in which(state) {
-            let value = value(*count);
-            line(out, format_args!("{name}_total{{receiver=\"{receiver}\",cause=\"{cause}\"}} {value}"));
-        }
-    }
-}
-
-fn incidents(out: &mut String, of: &Receivers) {
-    family(out, "quaver_watch_triggers", "counter", "", "Triggers by reason.");
-    for (receiver, state) in of {
+fn incidents(out: &mut String, of: &Rows<'_, ReceiverState>) {
+    let name = "quaver_watch_triggers";
+    family(out, name, "counter", "", "Triggers by reason.");
+    for (labels, state) in of.each() {
         for reason in Reason::OF_RECEIVERS {
             let count = state.outcomes.triggers.get(&reason).copied().unwrap_or(0);
-            let name = reason.name();
-            line(
-                out,
-                format_args!(
-                    "quaver_watch_triggers_total{{receiver=\"{receiver}\",reason=\"{name}\"}} {count}"
-                ),
-            );
+            line(out, format_args!("{name}_total{{{labels},reason=\"{}\"}} {count}", reason.name()));
         }
     }
-    family(out, "quaver_watch_incidents", "counter", "", "Incidents kept, by leading cause.");
-    by_cause(out, "quaver_watch_incidents", of, |state| &state.outcomes.incidents, |count| count as f64);
-    family(
-        out,
-        "quaver_watch_folded_incidents",
-        "counter",
-        "",
-        "Incidents counted in an earlier one of the same cause.",
-    );
-    by_cause(out, "quaver_watch_folded_incidents", of, |state| &state.outcomes.folded, |count| count as f64);
-    family(out, "quaver_watch_late_seconds", "counter", "seconds", "Late time within incidents, by cause.");
-    by_cause(out, "quaver_watch_late_seconds", of, |state| &state.outcomes.late_ns, seconds);
-    let help = "Triggers that a limit kept from making an incident.";
-    counter(out, "quaver_watch_suppressed_triggers", help, of, |state| state.outcomes.suppressed);
+    let help = "Incidents kept, by leading cause.";
+    of.by_cause(out, ("quaver_watch_incidents", ""), help, |state| &state.outcomes.incidents);
+    let help = "Incidents counted in an earlier one of the same cause.";
+    of.by_cause(out, ("quaver_watch_folded_incidents", ""), help, |state| &state.outcomes.folded);
+    let help = "Late time within incidents, by cause.";
+    of.by_cause(out, ("quaver_watch_late_seconds", "seconds"), help, |state| &state.outcomes.explained_ns);
+    let help = "Triggers of which no incident was kept, because of a limit or a busy disk.";
+    of.counter(out, "quaver_watch_suppressed_triggers", help, |state| state.outcomes.suppressed);
     let help = "Triggers whose records bore out no late packet.";
-    counter(out, "quaver_watch_unconfirmed_triggers", help, of, |state| state.outcomes.unconfirmed);
-    counter(out, "quaver_watch_failed_incidents", "Incidents that could not be written.", of, |state| {
-        state.outcomes.failed
-    });
+    of.counter(out, "quaver_watch_unconfirmed_triggers", help, |state| state.outcomes.unconfirmed);
+    let help = "Incidents that could not be written.";
+    of.counter(out, "quaver_watch_failed_incidents", help, |state| state.outcomes.failed);
 }
 
-fn own(out: &mut String, of: &Receivers, cost: &Cost) {
+fn own(out: &mut String, of: &Rows<'_, ReceiverState>, cost: &Cost) {
     let help = "Time that the flight recorder holds.";
-    gauge(out, "quaver_watch_held_seconds", "seconds", help, of, |state| seconds(state.held_ns));
+    of.gauge(out, ("quaver_watch_held_seconds", "seconds"), help, |state| seconds(state.held_ns));
     let help = "Memory of the records that the flight recorder holds.";
-    gauge(out, "quaver_watch_recorder_bytes", "bytes", help, of, |state| state.memory_bytes as f64);
+    of.gauge(out, ("quaver_watch_recorder_bytes", "bytes"), help, |state| state.memory_bytes as f64);
     let help = "Records that found no room in the tracer's memory.";
-    counter(out, "quaver_watch_lost_records", help, of, |state| state.records_lost);
-    counter(out, "quaver_watch_restarts", "Times that recording began anew.", of, |state| state.anew);
-    family(
-        out,
-        "quaver_watch_cpu_seconds",
-        "counter",
-        "seconds",
-        "CPU time of this program, without its BPF programs.",
-    );
+    of.counter(out, "quaver_watch_lost_records", help, |state| state.records_lost);
+    of.counter(out, "quaver_watch_restarts", "Times that recording began anew.", |state| state.anew);
+    let help = "CPU time of this program, without its BPF programs.";
+    family(out, "quaver_watch_cpu_seconds", "counter", "seconds", help);
     line(out, format_args!("quaver_watch_cpu_seconds_total {}", seconds(cost.cpu_ns)));
     family(out, "quaver_watch_resident_bytes", "gauge", "bytes", "Memory of this program.");
     line(out, format_args!("quaver_watch_resident_bytes {}", cost.resident_bytes));
@@ -191,7 +106,7 @@ mod tests {
             (state.watched, state.held_ns) = (true, 4_500_000_000);
             state.outcomes.incidents.insert("reclaim/swap".to_owned(), 1);
             state.outcomes.folded.insert("stopped".to_owned(), 2);
-            state.outcomes.late_ns.insert("stopped".to_owned(), 1_500_000_000);
+            state.outcomes.explained_ns.insert("stopped".to_owned(), 1_500_000_000);
             state.outcomes.triggers.insert(Reason::Held, 7);
         });
         board.threads("encoder", |state| {
@@ -201,7 +116,8 @@ mod tests {
             state.cpus = [(3, (3, 3_001_505_000))].into();
             state.outcomes.triggers.insert(Reason::Waited, 2);
             state.outcomes.incidents.insert("cfs-preempt".to_owned(), 1);
-            state.outcomes.late_ns.insert("cfs-preempt".to_owned(), 1_500_000_000);
+            state.outcomes.folded.insert("cfs-preempt".to_owned(), 1);
+            state.outcomes.explained_ns.insert("cfs-preempt".to_owned(), 1_500_000_000);
         });
         page(&board)
     }
@@ -266,6 +182,17 @@ for family in parse(sys.stdin.read()):
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
         let words = text.split(|c| !is_part(c));
         words.filter(|word| word.starts_with("quaver_watch_") && !word.contains(':')).collect()
+    }
+
+    #[test]
+    fn the_shipped_rules_raise_their_alerts() {
+        let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/watch");
+        let judged =
+            Command::new("promtool").args(["test", "rules", "alerts.test.yaml"]).current_dir(place).output();
+        let Ok(judged) = judged else {
+            return skip("the_shipped_rules_raise_their_alerts", Lack::Installed("prometheus"));
+        };
+        assert!(judged.status.success(), "{}", String::from_utf8_lossy(&judged.stdout));
     }
 
     #[test]
