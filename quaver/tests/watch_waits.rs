@@ -1,5 +1,5 @@
-//! Threads that are watched all the time: what is counted of their waits for a CPU is what the kernel says of them, a group that
-//! sleeps has none, and a long wait becomes an incident that names who ran.
+//! Threads that are watched all the time. Their waits for a CPU are counted as the kernel counts them, and a group that sleeps has
+//! none. A long wait becomes an incident that names the thread that ran.
 
 use quaver_store::run::RunDir;
 use quaver_testbed::inject::{schedule, thread};
@@ -170,6 +170,25 @@ fn real_time_burst() {
     drop(burst.unwrap());
 }
 
+/// As the table of exports in docs/formats.md has it.
+fn exports_as_documented(run: &RunDir, place: &Path) {
+    for (option, there) in [
+        ("--perfetto", true),
+        ("--csv=events", true),
+        ("--json-lines=events", true),
+        ("--openmetrics", true),
+        ("--hdr", false),
+        ("--late-csv", false),
+        ("--gnuplot", false),
+    ] {
+        let target = place.join(option);
+        let mut export = Command::new(QUAVER);
+        export.arg("export").arg(run.path()).args([option, "-o"]).arg(&target);
+        assert_eq!(export.output().unwrap().status.code(), Some(if there { 0 } else { 2 }), "{option}");
+        assert_eq!(target.metadata().is_ok_and(|file| file.len() > 0), there, "{option}");
+    }
+}
+
 #[test]
 fn waits_are_those_that_the_kernel_counts_and_a_long_one_becomes_an_incident() {
     if !privileged("waits_are_those_that_the_kernel_counts_and_a_long_one_becomes_an_incident") {
@@ -247,10 +266,7 @@ fn waits_are_those_that_the_kernel_counts_and_a_long_one_becomes_an_incident() {
     let page = String::from_utf8(page.stdout).unwrap();
     assert!(page.contains("waited") && page.contains("thread burst"), "{page}");
 
-    let timeline = watch.place.path().join("timeline");
-    let mut export = Command::new(QUAVER);
-    export.arg("export").arg(run.path()).args(["--perfetto", "-o"]).arg(&timeline);
-    assert!(export.output().unwrap().status.success() && timeline.metadata().unwrap().len() > 0);
+    exports_as_documented(&run, watch.place.path());
 
     let mut watch = watch;
     kill_process(Pid::from_child(&watch.daemon.0), Signal::TERM).unwrap();

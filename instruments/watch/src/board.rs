@@ -23,7 +23,8 @@ pub(crate) struct Outcomes {
     /// Incidents kept, by leading cause; those counted in another; and late time (of threads: waits) by cause.
     pub(crate) incidents: BTreeMap<String, u64>,
     pub(crate) folded: BTreeMap<String, u64>,
-    pub(crate) late_ns: BTreeMap<String, u64>,
+    #[serde(rename = "late_ns")]
+    pub(crate) explained_ns: BTreeMap<String, u64>,
     pub(crate) failed: u64,
 }
 
@@ -47,16 +48,16 @@ pub(crate) struct ThreadsState {
     pub(crate) memory_bytes: u64,
 }
 
-/// Whose triggers.
+/// What has triggers, by its name in the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub(crate) enum Subject {
     /// A receiver's.
     Receiver(String),
     /// Those of a table of threads.
     Threads(String),
 }
 
-impl Whose {
+impl Subject {
     /// The name in the settings.
     pub(crate) fn name(&self) -> &str {
         let (Self::Receiver(name) | Self::Threads(name)) = self;
@@ -103,7 +104,9 @@ impl ReceiverState {
 #[serde(default)]
 pub(crate) struct Incident {
     pub(crate) realtime_ns: i64,
-    pub(crate) receiver: String,
+    /// Name of the receiver or of the table of threads.
+    #[serde(rename = "receiver")]
+    pub(crate) subject: String,
     /// Path of the run that it is, or is counted in.
     pub(crate) run: String,
     /// Incidents of that run by now.
@@ -170,10 +173,10 @@ impl Board {
     }
 
     /// Changes what became of triggers.
-    pub(crate) fn outcomes(&self, whose: &Whose, change: impl FnOnce(&mut Outcomes)) {
-        match whose {
-            Whose::Receiver(name) => self.receiver(name, |state| change(&mut state.outcomes)),
-            Whose::Threads(name) => self.threads(name, |state| change(&mut state.outcomes)),
+    pub(crate) fn outcomes(&self, subject: &Subject, change: impl FnOnce(&mut Outcomes)) {
+        match subject {
+            Subject::Receiver(name) => self.receiver(name, |state| change(&mut state.outcomes)),
+            Subject::Threads(name) => self.threads(name, |state| change(&mut state.outcomes)),
         }
     }
 

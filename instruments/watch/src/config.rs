@@ -216,6 +216,12 @@ fn judge_name(kind: &str, name: &str) -> Result<(), String> {
     Ok(())
 }
 
+const UNIT_WORDS: &str = "unit is the name of a unit, as `audio.service`";
+
+fn is_no_unit(unit: &str) -> bool {
+    unit.is_empty() || unit.contains('/')
+}
+
 impl ThreadsSettings {
     fn judge(&self) -> Result<(), String> {
         judge_name("threads", &self.name)?;
@@ -230,6 +236,9 @@ impl ThreadsSettings {
         }
         if self.group.as_ref().is_some_and(|group| !group.is_absolute()) {
             return fail("group is the directory of a control group, as `/sys/fs/cgroup/audio.slice`");
+        }
+        if self.unit.as_deref().is_some_and(is_no_unit) {
+            return fail(UNIT_WORDS);
         }
         if self.wait.is_some_and(|wait| wait < LEAST_WAIT) {
             return fail("wait must be 10us or more");
@@ -252,6 +261,9 @@ impl ReceiverSettings {
             0 if self.port.is_none() => return fail("say which process: pid, comm, unit or port"),
             0 | 1 => {}
             _ => return fail("name the process in one way only: pid, comm or unit"),
+        }
+        if self.unit.as_deref().is_some_and(is_no_unit) {
+            return fail(UNIT_WORDS);
         }
         if self.port == Some(0) || self.pid == Some(0) || self.losses == Some(0) {
             return fail("pid, port and losses must be above 0");
@@ -303,6 +315,8 @@ mod tests {
             ("[[threads]]\nname='a'\ncpus='2-'", "2-"),
             ("[[threads]]\nname='a'\ngroup='audio'", "is the directory"),
             ("[[threads]]\nname='a'\ngroup='/a'\nunit='b'", "one way only"),
+            ("[[threads]]\nname='a'\nunit=''", "name of a unit"),
+            ("[[threads]]\nname='a'\nunit='a/b'", "name of a unit"),
             ("[[threads]]\nname='a'\ncpus='0'\nwait='1us'", "10us or more"),
             ("[[threads]]\nname='a'\ncpus='0'\n[[receiver]]\nname='a'\nport=1\ngap='1s'", "same name"),
             ("colour = 1", "unknown field `colour`"),
@@ -312,6 +326,7 @@ mod tests {
             ("[[receiver]]\nname='a b'\nport=1\ngap='1s'", "a name has"),
             ("[[receiver]]\nname='a'\ngap='1s'", "say which process"),
             ("[[receiver]]\nname='a'\npid=1\ncomm='x'\ngap='1s'", "one way only"),
+            ("[[receiver]]\nname='a'\nunit=''\ngap='1s'", "name of a unit"),
             ("[[receiver]]\nname='a'\nport=1", "no trigger"),
             ("[[receiver]]\nname='a'\nport=0\ngap='1s'", "above 0"),
             ("[[receiver]]\nname='a'\ncomm='0123456789abcdef'\ngap='1s'", "1 to 15 bytes"),

@@ -2,7 +2,7 @@
 
 use crate::board::Board;
 use crate::config::{Settings, make_directory};
-use crate::frozen::Frozen;
+use crate::frozen::FrozenWindow;
 use crate::incident::{Hook, Keeper};
 use crate::receiver::Watchman;
 use crate::serve;
@@ -28,7 +28,7 @@ const TICK: Duration = Duration::from_millis(100);
 const LAST_INCIDENTS: Duration = Duration::from_secs(60);
 /// Time over which the CPU share is taken.
 const COST: Duration = Duration::from_secs(10);
-/// Frozen windows that wait to be written, beside the one that is.
+/// FrozenWindow windows that wait to be written, beside the one that is.
 const WAITING: usize = 1;
 
 /// Watches until SIGTERM or Ctrl-C.
@@ -79,7 +79,7 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     }
     team.end()?;
     drop(sender);
-    // Frozen windows are still analysed and kept. Supervisors wait longer than this (systemd: 90 s).
+    // FrozenWindow windows are still analysed and kept. Supervisors wait longer than this (systemd: 90 s).
     let asked = Instant::now();
     while !writer.is_finished() && asked.elapsed() < LAST_INCIDENTS {
         std::thread::sleep(TICK);
@@ -134,8 +134,8 @@ fn lock(directory: &Path) -> anyhow::Result<File> {
     Ok(file)
 }
 
-fn start_writer(keeper: &Arc<Mutex<Keeper>>) -> anyhow::Result<(SyncSender<Frozen>, JoinHandle<()>)> {
-    let (sender, incidents): (_, Receiver<Frozen>) = sync_channel(WAITING);
+fn start_writer(keeper: &Arc<Mutex<Keeper>>) -> anyhow::Result<(SyncSender<FrozenWindow>, JoinHandle<()>)> {
+    let (sender, incidents): (_, Receiver<FrozenWindow>) = sync_channel(WAITING);
     let keeper = Arc::clone(keeper);
     let writer = quaver_waiting::start("watch-incidents", move || {
         // The analysis is in no hurry; what is watched may be.
@@ -157,7 +157,7 @@ impl Team {
     fn start(
         settings: &Arc<Settings>,
         board: &Arc<Board>,
-        incidents: &SyncSender<Frozen>,
+        incidents: &SyncSender<FrozenWindow>,
     ) -> anyhow::Result<Self> {
         let receivers = settings.receivers.iter().map(|receiver| receiver.name.as_str()).collect();
         board.retain(&receivers, &settings.threads.iter().map(|table| table.name.as_str()).collect());

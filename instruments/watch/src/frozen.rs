@@ -1,6 +1,6 @@
 //! What a trigger kept: a window of the flight recorder with what is known of it, until it is written as an incident.
 
-use crate::board::Whose;
+use crate::board::Subject;
 use crate::judge::Trigger;
 use quaver_abi::record::{EventRecord, StampRecord};
 use quaver_analysis::model::{Circumstances, Unread};
@@ -13,24 +13,24 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Of whom.
-pub(crate) enum Frozen {
+/// Whose window it is.
+pub(crate) enum FrozenWindow {
     /// A receiver.
-    Receiver(Box<FrozenReceiver>),
+    Receiver(Box<ReceiverWindow>),
     /// A table of threads.
-    Threads(Box<FrozenThreads>),
+    Threads(Box<ThreadsWindow>),
 }
 
-impl Frozen {
-    /// Of whom, by name.
-    pub(crate) fn whose(&self) -> Whose {
+impl FrozenWindow {
+    /// The receiver or the table of threads.
+    pub(crate) fn subject(&self) -> Subject {
         match self {
-            Self::Receiver(frozen) => Whose::Receiver(frozen.receiver.clone()),
-            Self::Threads(frozen) => Whose::Threads(frozen.name.clone()),
+            Self::Receiver(frozen) => Subject::Receiver(frozen.receiver.clone()),
+            Self::Threads(frozen) => Subject::Threads(frozen.name.clone()),
         }
     }
 
-    /// Why.
+    /// What began it.
     pub(crate) fn triggers(&self) -> &[Trigger] {
         match self {
             Self::Receiver(frozen) => &frozen.triggers,
@@ -40,48 +40,48 @@ impl Frozen {
 }
 
 /// What a trigger kept of a receiver.
-pub(crate) struct FrozenReceiver {
+pub(crate) struct ReceiverWindow {
     pub(crate) receiver: String,
     pub(crate) late_ns: Option<i64>,
     pub(crate) triggers: Vec<Trigger>,
-    /// What is held of the window that was asked for.
-    pub(crate) window: Window,
-    pub(crate) before: Duration,
+    pub(crate) records: WindowRecords,
     pub(crate) stamps: Vec<StampRecord>,
-    pub(crate) events: Vec<EventRecord>,
     pub(crate) unread: Option<Unread>,
     pub(crate) stacks: BTreeMap<u32, Vec<u64>>,
-    pub(crate) counts: TraceCounts,
-    pub(crate) blind: Vec<String>,
     pub(crate) observed: Arc<Observed>,
     pub(crate) maps: MemoryMap,
+}
+
+/// What is held of the window that was asked for.
+pub(crate) struct WindowRecords {
+    pub(crate) window: Window,
+    /// Time before the trigger that was asked for.
+    pub(crate) before: Duration,
+    pub(crate) events: Vec<EventRecord>,
+    pub(crate) counts: TraceCounts,
+    pub(crate) blind: Vec<String>,
     pub(crate) circumstances: Circumstances,
     pub(crate) host: Arc<HostFacts>,
 }
 
 /// What a long wait kept of a table of threads.
-pub(crate) struct FrozenThreads {
+pub(crate) struct ThreadsWindow {
     pub(crate) name: String,
+    /// Its time is the end of the first long wait, its amount the longest one.
     pub(crate) trigger: Trigger,
     pub(crate) limit_ns: u64,
     /// The longest of the window.
     pub(crate) wait: LongWait,
     /// Waits of the table in the window that were above the limit, that one included.
     pub(crate) long_waits: u64,
-    pub(crate) window: Window,
-    pub(crate) before: Duration,
-    pub(crate) events: Vec<EventRecord>,
-    pub(crate) counts: TraceCounts,
-    pub(crate) blind: Vec<String>,
-    pub(crate) circumstances: Circumstances,
-    pub(crate) host: Arc<HostFacts>,
+    pub(crate) records: WindowRecords,
 }
 
 /// A wait for a CPU above its table's limit, as the kernel's program saw it end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LongWait {
     /// Place of the table among those of the settings.
-    pub(crate) table: usize,
+    pub(crate) table_index: usize,
     /// When a CPU switched to the thread, CLOCK_MONOTONIC.
     pub(crate) at_ns: u64,
     pub(crate) wait_ns: u64,

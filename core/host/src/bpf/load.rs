@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Mutex;
-use zerocopy::IntoBytes as _;
+use zerocopy::{Immutable, IntoBytes};
 
-/// The compiled programs, aligned as the ELF reader wants them.
+/// Compiled programs, aligned as the ELF reader wants them.
 #[repr(C, align(8))]
-struct Aligned<B: ?Sized>(B);
+pub struct Aligned<B: ?Sized>(pub B);
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/quaver.bpf.o")));
 
 /// What libbpf said last. Held while one of its objects loads, because its log is global to the process.
@@ -150,7 +150,7 @@ fn reason(log: &[String]) -> String {
 
 fn configure(open: &mut OpenObject, request: Request<'_>) -> Result<(), TraceError> {
     let Request { spec, sizes, .. } = request;
-    let config = config(request)?;
+    set_constants(open, &config(request)?)?;
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         let sized = match name.as_str() {
@@ -161,24 +161,26 @@ fn configure(open: &mut OpenObject, request: Request<'_>) -> Result<(), TraceErr
             "stacks" if spec.observed_process.is_some() && !spec.threads.is_empty() => {
                 map.set_max_entries(STACKS)
             }
-            ".rodata.config" => {
-                let value = map.initial_value_mut().filter(|value| value.len() >= size_of::<Config>());
-                match value {
-                    Some(value) => value[..size_of::<Config>()].copy_from_slice(config.as_bytes()),
-                    None => {
-                        return Err(invalid(
-                            "configuring the BPF programs",
-                            "the object has no configuration",
-                        ));
-                    }
-                }
-                Ok(())
-            }
             _ => Ok(()),
         };
         sized.map_err(|error| failed(&format!("sizing the BPF map {name}"), &error))?;
     }
     Ok(())
+}
+
+/// Gives `config` of an object, which its programs find constant, its value.
+///
+/// # Errors
+/// The object has none, or a smaller one.
+pub fn set_constants(open: &mut OpenObject, config: &(impl IntoBytes + Immutable)) -> Result<(), TraceError> {
+    let octets = config.as_bytes();
+    let mut maps = open.maps_mut();
+    let value = maps.find(|map| map.name() == ".rodata.config").and_then(|mut map| {
+        let value = map.initial_value_mut()?.get_mut(..octets.len())?;
+        value.copy_from_slice(octets);
+        Some(())
+    });
+    value.ok_or_else(|| invalid("configuring the BPF programs", "the object has no such configuration"))
 }
 
 fn config(request: Request<'_>) -> Result<Config, TraceError> {

@@ -18,14 +18,12 @@ use libbpf_rs::libbpf_sys::{
 };
 use libbpf_rs::{MapCore as _, Object, ObjectBuilder};
 use quaver_host::bpf::kernel_types;
-use quaver_host::bpf::load::{failed, one_at_a_time};
+use quaver_host::bpf::load::{Aligned, failed, one_at_a_time};
 use quaver_host::bpf::programs::COUNTER;
 use quaver_host::trace::TraceError;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-#[repr(C, align(8))]
-struct Aligned<B: ?Sized>(B);
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/capture.bpf.o")));
 /// The same programs, which read the cycle counter where the kernel lets them; it has to describe its types for that.
 static CYCLES_OBJECT: &Aligned<[u8]> =

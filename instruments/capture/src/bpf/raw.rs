@@ -1,9 +1,9 @@
 //! The program that finds each packet at `netif_receive_skb`, and its cycles where the kernel lets programs read them.
 
 use super::records::Records;
-use super::{Aligned, map_of, records_bytes};
+use super::{map_of, records_bytes};
 use libbpf_rs::{Link, Object, ObjectBuilder, OpenObject};
-use quaver_host::bpf::load::{failed, invalid, one_at_a_time};
+use quaver_host::bpf::load::{Aligned, failed, one_at_a_time, set_constants};
 use quaver_host::trace::TraceError;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -86,22 +86,9 @@ pub(crate) fn attach(
 }
 
 fn configure(open: &mut OpenObject, config: &RawConfig, rings_bytes: u64) -> Result<(), TraceError> {
-    for mut map in open.maps_mut() {
-        let name = map.name().to_string_lossy().into_owned();
-        match name.as_str() {
-            "raw_records" => map
-                .set_max_entries(records_bytes(rings_bytes))
-                .map_err(|error| failed("sizing the memory of raw cycles", &error))?,
-            ".rodata.config" => {
-                let value = map.initial_value_mut().and_then(|value| value.get_mut(..size_of::<RawConfig>()));
-                value
-                    .ok_or_else(|| {
-                        invalid("configuring the program that finds packets", "it has no configuration")
-                    })?
-                    .copy_from_slice(config.as_bytes());
-            }
-            _ => {}
-        }
+    for mut map in open.maps_mut().filter(|map| map.name() == "raw_records") {
+        map.set_max_entries(records_bytes(rings_bytes))
+            .map_err(|error| failed("sizing the memory of raw cycles", &error))?;
     }
-    Ok(())
+    set_constants(open, config)
 }

@@ -3,19 +3,19 @@
 //!
 //! A packet is handed over at the latest when its ring's timer ran out twice: it closes a block only if that was open at its last
 //! turn, too. So what is that old has no earlier packet of another interface before it, and goes out though that one is idle. A
-//! timer may be late itself: what a ring has begun and not handed over is waited for, however long it takes.
+//! timer may be late itself: a block that a ring has begun is waited for until half of another ring waits.
 //!
-//! What another CPU stamped and has not brought to its ring by then comes too late, as it does within one ring.
+//! A packet that another CPU stamped, and that reaches its ring later than that, comes too late, as it does within one ring.
 
 use crate::record::{Block, Early};
 use quaver_abi::stamp::LayerStamp;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How late the capture thread may look at a ring, beyond its timer.
+/// How late the capture thread may take a block, beyond its ring's timer.
 const LATE_LOOK: Duration = Duration::from_millis(10);
-/// How often a ring is looked at whose timer is late.
-const EACH_LOOK: Duration = Duration::from_millis(1);
+/// Between two looks at a ring whose timer is late.
+const LOOK_PERIOD: Duration = Duration::from_millis(1);
 
 /// A block that waits, or what is left of it.
 pub(super) struct Waiting {
@@ -57,10 +57,10 @@ impl Order {
         self.taps[tap].push_front(waiting);
     }
 
-    /// How long until a block need not wait any longer, or is to be looked at again.
+    /// Time until a block need not wait any longer, or until the next look.
     pub(super) fn left(&self) -> Option<Duration> {
         let first = self.taps.iter().filter_map(VecDeque::front).map(|waiting| waiting.came).min()?;
-        Some(self.longest.saturating_sub(first.elapsed()).max(EACH_LOOK))
+        Some(self.longest.saturating_sub(first.elapsed()).max(LOOK_PERIOD))
     }
 
     /// The block whose next packet is the earliest, its tap, and the stamp up to which it is before those of the others. None

@@ -113,8 +113,8 @@ impl RingMemory {
         free.then(|| Block { memory: Arc::clone(self), index: block, given: 0, next_at: self.first(block) })
     }
 
-    /// Whether the kernel has put packets in a block, handed over or not, that has not been dropped. For the thread that drops
-    /// blocks: no other one writes in them.
+    /// Whether a block that has not been dropped has packets, handed over or not. Only the thread that drops blocks may ask: no
+    /// other one writes in them.
     pub(super) fn is_begun(&self, block: usize) -> bool {
         if self.held[block % self.held.len()].load(Ordering::Acquire) {
             return true;

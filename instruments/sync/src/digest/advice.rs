@@ -216,7 +216,7 @@ fn quota(contention: &ContentionSummary) -> Option<Advice> {
         gain: None,
         at_most: false,
         evidence: vec![format!(
-            "From when the quota took their CPUs until they ran again, its threads stood {}, {} of their time.",
+            "The quota kept its threads from a CPU for {}, {} of their time.",
             time(kept_ns),
             Cell::part(kept_ns, lived_ns)
         )],

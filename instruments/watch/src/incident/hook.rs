@@ -89,8 +89,8 @@ fn command(settings: &HookSettings, incident: &Incident, cause: &str) -> Option<
     let mut command = Command::new(program);
     command
         .args(arguments)
-        .arg(format!("{}: {}: {}", incident.receiver, incident.reasons, incident.words))
-        .env("QUAVER_RECEIVER", &incident.receiver)
+        .arg(format!("{}: {}: {}", incident.subject, incident.reasons, incident.words))
+        .env("QUAVER_RECEIVER", &incident.subject)
         .env("QUAVER_RUN", &incident.run)
         .env("QUAVER_COUNT", incident.count.to_string())
         .env("QUAVER_REASONS", &incident.reasons)
@@ -143,7 +143,7 @@ mod tests {
 
     fn incident() -> Incident {
         Incident {
-            receiver: "decoder".to_owned(),
+            subject: "decoder".to_owned(),
             run: "incidents/a".to_owned(),
             count: 2,
             reasons: "a packet waited 20.00 ms in this host".to_owned(),

@@ -10,7 +10,8 @@ use std::time::Duration;
 /// What the manifest of an incident says of it, in `asked.incident`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Note {
-    pub(super) receiver: String,
+    #[serde(rename = "receiver")]
+    pub(super) subject: String,
     /// Identifier of the leading cause.
     pub(super) cause: String,
     /// Names of the reasons.
@@ -94,7 +95,7 @@ impl Ledger {
     pub(super) fn alike(&self, note: &Note, within: Duration) -> Option<Alike> {
         let is_alike = |entry: &&Entry| {
             let age_ns = note.last_realtime_ns.saturating_sub(entry.note.last_realtime_ns);
-            entry.note.receiver == note.receiver
+            entry.note.subject == note.subject
                 && entry.note.cause == note.cause
                 && u128::from(age_ns.unsigned_abs()) <= within.as_nanos()
         };
@@ -125,7 +126,7 @@ mod tests {
         run.write_manifest(&Manifest::begin("1", "watch", json!({"notes": []}), json!({}), realtime_ns))
             .unwrap();
         let note =
-            Note { receiver: receiver.to_owned(), cause: cause.to_owned(), ..Note::new(&[], realtime_ns) };
+            Note { subject: receiver.to_owned(), cause: cause.to_owned(), ..Note::new(&[], realtime_ns) };
         note.write(&run).unwrap();
         run.write_report(&"x".repeat(bytes)).unwrap();
         run
@@ -138,7 +139,7 @@ mod tests {
         let run = incident(root.path(), "a", "stopped", 100 * second, 1);
         let of = |receiver: &str, cause: &str, at_ns| {
             let note =
-                Note { receiver: receiver.to_owned(), cause: cause.to_owned(), ..Note::new(&[], at_ns) };
+                Note { subject: receiver.to_owned(), cause: cause.to_owned(), ..Note::new(&[], at_ns) };
             Ledger::read(root.path()).alike(&note, Duration::from_secs(10)).map(|alike| alike.run.name())
         };
         assert_eq!(of("a", "stopped", 110 * second), Some(run.name()));

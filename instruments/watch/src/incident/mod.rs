@@ -3,11 +3,12 @@
 mod hook;
 mod ledger;
 mod packets;
+mod record;
 mod waits;
 
-use crate::board::{Board, Incident, Outcomes, Whose};
+use crate::board::{Board, Incident, Outcomes, Subject};
 use crate::config::{HookSettings, Limits, make_directory};
-use crate::frozen::Frozen;
+use crate::frozen::FrozenWindow;
 use crate::judge::{Reason, Trigger};
 use anyhow::Context;
 pub(crate) use hook::Hook;
@@ -67,12 +68,12 @@ impl Keeper {
     }
 
     /// Writes, judges and keeps an incident. Whatever fails is said, and watching goes on.
-    pub(crate) fn keep(&mut self, frozen: Frozen) {
-        let whose = frozen.whose();
-        if let Err(error) = self.try_keep(frozen, &whose) {
-            let name = whose.name();
+    pub(crate) fn keep(&mut self, frozen: FrozenWindow) {
+        let subject = frozen.subject();
+        if let Err(error) = self.try_keep(frozen, &subject) {
+            let name = subject.name();
             quaver_instrument::tell!("quaver watch: {name}: the incident could not be kept: {error:#}");
-            self.board.outcomes(&whose, |outcomes| outcomes.failed += 1);
+            self.board.outcomes(&subject, |outcomes| outcomes.failed += 1);
             let cleared =
                 std::fs::remove_dir_all(&self.staging).and_then(|()| std::fs::create_dir(&self.staging));
             if let Err(error) = cleared {
@@ -81,15 +82,15 @@ impl Keeper {
         }
     }
 
-    fn try_keep(&mut self, frozen: Frozen, whose: &Whose) -> anyhow::Result<()> {
+    fn try_keep(&mut self, frozen: FrozenWindow, subject: &Subject) -> anyhow::Result<()> {
         let triggers = frozen.triggers().to_vec();
-        let (name, reasons) = (whose.name().to_owned(), words(&triggers));
+        let (name, reasons) = (subject.name().to_owned(), words(&triggers));
         let (run, found) = match frozen {
-            Frozen::Receiver(frozen) => packets::write(*frozen, &self.staging)?,
-            Frozen::Threads(frozen) => waits::write(*frozen, &self.staging)?,
+            FrozenWindow::Receiver(frozen) => packets::write(*frozen, &self.staging)?,
+            FrozenWindow::Threads(frozen) => waits::write(*frozen, &self.staging)?,
         };
         if !found.borne_out {
-            self.board.outcomes(whose, |outcomes| outcomes.unconfirmed += 1);
+            self.board.outcomes(subject, |outcomes| outcomes.unconfirmed += 1);
             quaver_instrument::tell!(
                 "quaver watch: {name}: {reasons}; the records do not bear it out, so nothing was kept"
             );
@@ -97,7 +98,7 @@ impl Keeper {
         }
         let cause = found.leading();
         let note =
-            Note { receiver: name.clone(), cause: cause.clone(), ..Note::new(&triggers, realtime_ns()) };
+            Note { subject: name.clone(), cause: cause.clone(), ..Note::new(&triggers, realtime_ns()) };
         let asked = triggers.iter().any(|trigger| trigger.reason == Reason::Asked);
         let mut ledger = Ledger::read(&self.kept);
         let alike = if asked { None } else { ledger.alike(&note, self.limits.fold_within) };
@@ -123,9 +124,9 @@ impl Keeper {
         };
         let (bytes, run) = (ledger.bytes(), place.display().to_string());
         self.board.set_cost(|cost| cost.disk_bytes = bytes);
-        self.board.outcomes(whose, |outcomes| found.add_to(outcomes, count > 1));
+        self.board.outcomes(subject, |outcomes| found.add_to(outcomes, count > 1));
         let incident = Incident {
-            receiver: name.clone(),
+            subject: name.clone(),
             run: run.clone(),
             count,
             reasons: reasons.clone(),
@@ -141,7 +142,7 @@ impl Keeper {
 }
 
 /// What the analysis of an incident found.
-pub(super) struct Found {
+pub(super) struct Findings {
     /// Whether its records show what the trigger says.
     borne_out: bool,
     causes: Vec<CauseSummary>,
@@ -152,7 +153,7 @@ pub(super) struct Found {
     nothing: &'static str,
 }
 
-impl Found {
+impl Findings {
     /// Identifier of what most of the time is given to.
     fn leading(&self) -> String {
         match self.causes.first() {
@@ -180,9 +181,10 @@ impl Found {
         let counts = if folded { &mut outcomes.folded } else { &mut outcomes.incidents };
         *counts.entry(self.leading()).or_default() += 1;
         for cause in &self.causes {
-            *outcomes.late_ns.entry(cause.source.clone()).or_default() += cause.time_ns.unsigned_abs();
+            *outcomes.explained_ns.entry(cause.source.clone()).or_default() += cause.time_ns.unsigned_abs();
         }
-        *outcomes.late_ns.entry(UNEXPLAINED.to_owned()).or_default() += self.unexplained_ns.unsigned_abs();
+        *outcomes.explained_ns.entry(UNEXPLAINED.to_owned()).or_default() +=
+            self.unexplained_ns.unsigned_abs();
     }
 }
 

@@ -6,7 +6,7 @@ mod unread;
 use crate::board::{Board, ReceiverState};
 use crate::config::{ReceiverSettings, Settings};
 use crate::flight::{FlightRecorder, Snapshot};
-use crate::frozen::{Frozen, FrozenReceiver};
+use crate::frozen::{FrozenWindow, ReceiverWindow, WindowRecords};
 use crate::judge::{Judge, Reason, Trigger};
 use quaver_chase::chase::observe::{Observed, look_at};
 use quaver_host::facts::HostFacts;
@@ -48,7 +48,7 @@ pub(crate) struct Watchman {
     pub(crate) settings: ReceiverSettings,
     pub(crate) all: Arc<Settings>,
     pub(crate) board: Arc<Board>,
-    pub(crate) incidents: SyncSender<Frozen>,
+    pub(crate) incidents: SyncSender<FrozenWindow>,
     pub(crate) end: Interrupt,
 }
 
@@ -276,28 +276,30 @@ impl<'a> Session<'a> {
             .unwrap_or_default();
         circumstances.own_threads =
             root.names("proc/self/task").iter().filter_map(|id| id.parse().ok()).collect();
-        let frozen = FrozenReceiver {
+        let frozen = ReceiverWindow {
             receiver: name.clone(),
             late_ns: self.watchman.settings.late_ns(),
             triggers,
-            window: Window { start_ns: start_ns as i64, end_ns: end_ns as i64 },
-            before: window.before,
+            records: WindowRecords {
+                window: Window { start_ns: start_ns as i64, end_ns: end_ns as i64 },
+                before: window.before,
+                events,
+                counts: TraceCounts {
+                    events_lost: counts.events_lost - self.lost.events_lost.min(counts.events_lost),
+                    stamps_lost: counts.stamps_lost - self.lost.stamps_lost.min(counts.stamps_lost),
+                    ..counts
+                },
+                blind: self.tracer.blind(),
+                circumstances,
+                host: Arc::clone(&self.host),
+            },
             stamps,
-            events,
             unread: self.queue.unread(end_ns),
             stacks: snapshot.stacks,
-            counts: TraceCounts {
-                events_lost: counts.events_lost - self.lost.events_lost.min(counts.events_lost),
-                stamps_lost: counts.stamps_lost - self.lost.stamps_lost.min(counts.stamps_lost),
-                ..counts
-            },
-            blind: self.tracer.blind(),
             observed: Arc::clone(&self.observed),
             maps: self.maps.clone(),
-            circumstances,
-            host: Arc::clone(&self.host),
         };
-        if self.watchman.incidents.try_send(Frozen::Receiver(Box::new(frozen))).is_err() {
+        if self.watchman.incidents.try_send(FrozenWindow::Receiver(Box::new(frozen))).is_err() {
             self.watchman.say("a trigger was not kept: the incidents before it are still being written");
             self.watchman.publish(|state| state.outcomes.suppressed += 1);
         }

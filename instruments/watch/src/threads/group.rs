@@ -56,11 +56,14 @@ pub(super) fn find(table: &ThreadsSettings, root: &HostRoot) -> Result<ControlGr
         }
         (None, None) => return Err("no control group is named".to_owned()),
     };
-    let (unified, level) = place(&path, &mounts).ok_or_else(|| {
+    // `/sys/fs/cgroup/cpu` is a link where the hierarchy is mounted at `cpu,cpuacct`.
+    let whole = std::fs::canonicalize(&path).map_err(|error| format!("open {path}: {error}"))?;
+    let metadata = std::fs::metadata(&whole).map_err(|error| format!("open {path}: {error}"))?;
+    let placed = place(&whole.to_string_lossy(), &mounts).filter(|_| metadata.is_dir());
+    let (unified, level) = placed.ok_or_else(|| {
         format!("{path} is no control group of version 2 or of the controller cpu: /proc/PID/cgroup lists those of a process")
     })?;
-    let id = std::fs::metadata(&path).map_err(|error| format!("open {path}: {error}"))?.ino();
-    Ok(ControlGroup { path, id, level, unified })
+    Ok(ControlGroup { path, id: metadata.ino(), level, unified })
 }
 
 /// Hierarchy and level of a group's directory.

@@ -1,6 +1,7 @@
 //! Threads whose waits for a CPU are counted in the kernel, and frozen when one waits long.
 
 mod group;
+mod pending;
 mod recorder;
 #[cfg(feature = "bpf")]
 mod waits;
@@ -8,15 +9,15 @@ mod waits;
 #[path = "without_bpf.rs"]
 mod waits;
 
-use crate::board::{Board, ThreadsState, Whose};
+use crate::board::{Board, Subject, ThreadsState};
 use crate::config::{Settings, ThreadsSettings};
-use crate::frozen::{Frozen, FrozenThreads, LongWait};
+use crate::frozen::{FrozenWindow, ThreadsWindow};
 use crate::judge::{Histogram, Reason, Trigger};
 use group::ControlGroup;
+use pending::{LongWaits, Pending};
 use quaver_clock::monotonic_ns;
 use quaver_host::root::HostRoot;
 use quaver_instrument::interrupt::Interrupt;
-use quaver_store::manifest::Window;
 use recorder::Recorder;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,8 +37,6 @@ const LOOK: Duration = Duration::from_secs(5);
 const SETTLE: Duration = Duration::from_millis(250);
 /// Until counting is tried again where it could not begin.
 const AGAIN: Duration = Duration::from_secs(30);
-/// Long waits that are remembered until their window ends.
-const MOST_PENDING: usize = 4_096;
 
 /// What a table counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,7 +64,7 @@ impl Waits {
 pub(crate) struct ThreadsWatch {
     pub(crate) all: Arc<Settings>,
     pub(crate) board: Arc<Board>,
-    pub(crate) incidents: SyncSender<Frozen>,
+    pub(crate) incidents: SyncSender<FrozenWindow>,
     pub(crate) end: Interrupt,
 }
 
@@ -76,6 +75,7 @@ impl ThreadsWatch {
         let mut said = String::new();
         while !self.end.requested() {
             let Err(error) = Session::begin(&self, &root).and_then(|session| session.run(&root)) else {
+                said.clear();
                 continue;
             };
             // The kernel's verifier speaks in several lines.
@@ -83,14 +83,17 @@ impl ThreadsWatch {
             if words != said {
                 quaver_instrument::tell!("quaver watch: threads are not watched: {words}");
             }
-            self.publish_all(|state| (state.watched, state.words) = (false, words.clone()));
+            self.publish_all(|state| {
+                (state.watched, state.words) = (false, words.clone());
+                (state.held_ns, state.memory_bytes) = (0, 0);
+            });
             said = words;
             let start = Instant::now();
             while start.elapsed() < AGAIN && !self.end.requested() {
                 std::thread::sleep(TICK);
             }
         }
-        self.publish_all(|state| (state.watched, state.held_ns) = (false, 0));
+        self.publish_all(|state| (state.watched, state.held_ns, state.memory_bytes) = (false, 0, 0));
     }
 
     fn publish_all(&self, change: impl Fn(&mut ThreadsState)) {
@@ -109,7 +112,7 @@ struct Session<'a> {
     said: Vec<String>,
     recorder: Option<Recorder>,
     online: Vec<u16>,
-    pending: Vec<LongWait>,
+    pending: Pending,
     lost: u64,
 }
 
@@ -128,7 +131,7 @@ impl<'a> Session<'a> {
             said: vec![String::new(); tables.len()],
             recorder,
             online,
-            pending: Vec::new(),
+            pending: Pending::new(tables.len(), watch.all.window.after),
             lost: 0,
         };
         let possible = root.cpu_list("sys/devices/system/cpu/possible");
@@ -165,6 +168,8 @@ impl<'a> Session<'a> {
                 }
             }
         }
+        self.take_long()?;
+        self.freeze_until(monotonic_ns().unsigned_abs(), u64::MAX)?;
         self.count()
     }
 
@@ -222,59 +227,49 @@ impl<'a> Session<'a> {
     fn take_long(&mut self) -> anyhow::Result<()> {
         let Some(recorder) = &mut self.recorder else { return Ok(()) };
         recorder.read(self.pending.is_empty())?;
-        let room = MOST_PENDING.saturating_sub(self.pending.len());
-        self.pending.extend(self.counter.take_long()?.into_iter().take(room));
+        for wait in self.counter.take_long()? {
+            self.pending.add(wait);
+        }
         let until_ns = monotonic_ns().unsigned_abs().saturating_sub(SETTLE.as_nanos() as u64);
-        let after_ns = self.watch.all.window.after.as_nanos() as u64;
-        for table in 0..self.tables.len() {
-            let ours = self.pending.iter().filter(|wait| wait.table == table);
-            let first_ns = ours.map(|wait| wait.at_ns).min();
-            if let Some(first_ns) = first_ns.filter(|first_ns| first_ns + after_ns <= until_ns) {
-                self.freeze(table, first_ns, first_ns + after_ns)?;
-            }
+        self.freeze_until(until_ns, until_ns)
+    }
+
+    /// Freezes the windows that end before `end_ns`, up to `until_ns`.
+    fn freeze_until(&mut self, until_ns: u64, end_ns: u64) -> anyhow::Result<()> {
+        while let Some((first_ns, waits)) = self.pending.take_ended(end_ns) {
+            let after_ns = self.watch.all.window.after.as_nanos() as u64;
+            self.freeze(first_ns, (first_ns + after_ns).min(until_ns), waits)?;
         }
         Ok(())
     }
 
-    fn freeze(&mut self, table: usize, first_ns: u64, end_ns: u64) -> anyhow::Result<()> {
-        let is_ours = |wait: &LongWait| wait.table == table && wait.at_ns <= end_ns;
-        let (ours, others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.pending).into_iter().partition(is_ours);
-        self.pending = others;
-        let long_waits = ours.len() as u64;
-        let longest = ours.into_iter().max_by_key(|wait| wait.wait_ns);
-        let (Some(wait), Some(recorder)) = (longest, &mut self.recorder) else { return Ok(()) };
-        let settings = &self.tables[table];
+    fn freeze(&mut self, first_ns: u64, end_ns: u64, waits: LongWaits) -> anyhow::Result<()> {
+        let Some(recorder) = &mut self.recorder else { return Ok(()) };
+        let LongWaits { longest: wait, count: long_waits } = waits;
+        let settings = &self.tables[wait.table_index];
         let (board, all) = (&self.watch.board, &self.watch.all);
-        let whose = Whose::Threads(settings.name.clone());
-        board.outcomes(&whose, |outcomes| *outcomes.triggers.entry(Reason::Waited).or_default() += 1);
+        let subject = Subject::Threads(settings.name.clone());
+        board.outcomes(&subject, |outcomes| *outcomes.triggers.entry(Reason::Waited).or_default() += 1);
         if !board.may_keep(false, all.limits.incidents_an_hour) {
-            board.outcomes(&whose, |outcomes| outcomes.suppressed += 1);
+            board.outcomes(&subject, |outcomes| outcomes.suppressed += 1);
             return Ok(());
         }
         let asked_ns = first_ns.saturating_sub(all.window.before.as_nanos() as u64);
         let start_ns = asked_ns.min(wait.at_ns.saturating_sub(wait.wait_ns));
-        let held = recorder.freeze(start_ns, end_ns)?;
-        let frozen = FrozenThreads {
+        let frozen = ThreadsWindow {
             name: settings.name.clone(),
             trigger: Trigger { reason: Reason::Waited, at_ns: first_ns, amount: wait.wait_ns },
             limit_ns: settings.wait.map_or(0, |limit| limit.as_nanos() as u64),
             wait,
             long_waits,
-            window: Window { start_ns: held.start_ns as i64, end_ns: end_ns as i64 },
-            before: all.window.before,
-            events: held.events,
-            counts: held.counts,
-            blind: recorder.blind(),
-            circumstances: held.circumstances,
-            host: recorder.host(),
+            records: recorder.freeze(start_ns, end_ns, all.window.before)?,
         };
-        if self.watch.incidents.try_send(Frozen::Threads(Box::new(frozen))).is_err() {
+        if self.watch.incidents.try_send(FrozenWindow::Threads(Box::new(frozen))).is_err() {
             let name = &settings.name;
             quaver_instrument::tell!(
                 "quaver watch: {name}: a trigger was not kept: the incidents before it are still being written"
             );
-            board.outcomes(&whose, |outcomes| outcomes.suppressed += 1);
+            board.outcomes(&subject, |outcomes| outcomes.suppressed += 1);
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use super::{LOOK, SETTLE};
 use crate::board::Board;
 use crate::config::Settings;
 use crate::flight::{FlightRecorder, Snapshot};
-use quaver_abi::record::EventRecord;
+use crate::frozen::WindowRecords;
 use quaver_analysis::model::Circumstances;
 use quaver_clock::monotonic_ns;
 use quaver_host::facts::HostFacts;
@@ -13,6 +13,7 @@ use quaver_host::trace::{TraceCounts, TraceSpec, Tracer};
 use quaver_instrument::args::TierName;
 use quaver_instrument::host_state::HostState;
 use quaver_instrument::tier;
+use quaver_store::manifest::Window;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,17 +28,21 @@ pub(super) struct Recorder {
     flight: FlightRecorder,
     traced: Vec<u16>,
     host: Arc<HostFacts>,
-    /// Counters of the host, oldest first.
-    states: VecDeque<(u64, HostState)>,
-    lost: u64,
+    /// Counters at each look, oldest first.
+    looks: VecDeque<Look>,
 }
 
-/// What is held of a window.
-pub(super) struct Held {
-    pub(super) start_ns: u64,
-    pub(super) events: Vec<EventRecord>,
-    pub(super) counts: TraceCounts,
-    pub(super) circumstances: Circumstances,
+/// Counters at one instant.
+struct Look {
+    at_ns: u64,
+    host: HostState,
+    events_lost: u64,
+}
+
+impl Look {
+    fn now(events_lost: u64) -> Self {
+        Self { at_ns: now_ns(), host: HostState::read(None), events_lost }
+    }
 }
 
 fn now_ns() -> u64 {
@@ -74,8 +79,7 @@ impl Recorder {
             flight: FlightRecorder::new(now_ns(), keep, most_bytes, BTreeSet::new()),
             traced,
             host: Arc::new(HostFacts::read(&HostRoot::system())),
-            states: VecDeque::from([(now_ns(), HostState::read(None))]),
-            lost: 0,
+            looks: VecDeque::from([Look::now(0)]),
         }))
     }
 
@@ -92,13 +96,13 @@ impl Recorder {
 
     /// Reads the counters of the host, and says what was lost.
     pub(super) fn look(&mut self, board: &Board, settings: &Settings) -> anyhow::Result<()> {
-        self.states.push_back((now_ns(), HostState::read(None)));
-        let window = settings.window.before + settings.window.after;
-        if self.states.len() > (window.as_secs() / LOOK.as_secs()) as usize + 2 {
-            self.states.pop_front();
-        }
         let lost = self.tracer.snapshot(&mut Snapshot::default())?.events_lost;
-        let more = lost.saturating_sub(self.lost);
+        let more = lost.saturating_sub(self.looks.back().map_or(0, |look| look.events_lost));
+        self.looks.push_back(Look::now(lost));
+        let window = settings.window.before + settings.window.after;
+        if self.looks.len() > (window.as_secs() / LOOK.as_secs()) as usize + 2 {
+            self.looks.pop_front();
+        }
         if more > 0 {
             quaver_instrument::tell!(
                 "quaver watch: threads: the tracer's memory was full: {more} events are lost"
@@ -107,7 +111,6 @@ impl Recorder {
                 board.threads(&table.name, |state| state.records_lost += more);
             }
         }
-        self.lost = lost;
         Ok(())
     }
 
@@ -116,31 +119,33 @@ impl Recorder {
         (now_ns().saturating_sub(self.flight.held_from_ns()), self.flight.bytes() as u64)
     }
 
-    pub(super) fn blind(&self) -> Vec<String> {
-        self.tracer.blind()
-    }
-
-    pub(super) fn host(&self) -> Arc<HostFacts> {
-        Arc::clone(&self.host)
-    }
-
-    /// Copies what is held of a window. Recording goes on.
-    pub(super) fn freeze(&mut self, start_ns: u64, end_ns: u64) -> anyhow::Result<Held> {
+    /// Copies what is held of a window. Recording goes on. Lost events are counted from the last look before the window on.
+    /// `before` is the time before the trigger that was asked for.
+    pub(super) fn freeze(
+        &mut self,
+        start_ns: u64,
+        end_ns: u64,
+        before: Duration,
+    ) -> anyhow::Result<WindowRecords> {
         let mut snapshot = Snapshot::default();
         let counts = self.tracer.snapshot(&mut snapshot)?;
         let start_ns = start_ns.max(self.flight.held_from_ns());
         let (_, mut events) = self.flight.copy(start_ns, end_ns);
         events.extend(snapshot.open);
-        let before = self.states.iter().rev().find(|(at_ns, _)| *at_ns <= start_ns).or(self.states.front());
+        let first = self.looks.iter().rev().find(|look| look.at_ns <= start_ns).or(self.looks.front());
         let later = HostState::read(None);
         let circumstances =
-            before.map(|(_, state)| state.circumstances(&later, &self.host, self.traced.clone()));
+            first.map(|look| look.host.circumstances(&later, &self.host, self.traced.clone()));
+        let lost_before = first.map_or(0, |look| look.events_lost);
         let own_threads =
             HostRoot::system().names("proc/self/task").iter().filter_map(|id| id.parse().ok()).collect();
-        Ok(Held {
-            start_ns,
+        Ok(WindowRecords {
+            window: Window { start_ns: start_ns as i64, end_ns: end_ns as i64 },
+            before,
             events,
-            counts: TraceCounts { events_lost: counts.events_lost.saturating_sub(self.lost), ..counts },
+            blind: self.tracer.blind(),
+            host: Arc::clone(&self.host),
+            counts: TraceCounts { events_lost: counts.events_lost.saturating_sub(lost_before), ..counts },
             // The quota that was read is this program's own. That of a thread shows in its records.
             circumstances: Circumstances { own_threads, quota_stops: 0, ..circumstances.unwrap_or_default() },
         })

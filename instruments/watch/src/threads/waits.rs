@@ -1,19 +1,17 @@
 //! The BPF program that counts waits for a CPU, and what it counted.
 
-use super::{LongWait, Waits};
+use super::Waits;
 use crate::config::ThreadsSettings;
+use crate::frozen::LongWait;
 use crate::judge::{BOUNDS_US, Histogram};
 use crate::threads::group::ControlGroup;
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object, ObjectBuilder, RingBuffer, RingBufferBuilder};
-use quaver_host::bpf::load::{failed, invalid, one_at_a_time};
+use quaver_host::bpf::load::{Aligned, failed, invalid, one_at_a_time, set_constants};
 use quaver_host::trace::TraceError;
 use std::cell::RefCell;
 use std::rc::Rc;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The compiled program, aligned as the ELF reader wants it.
-#[repr(C, align(8))]
-struct Aligned<B: ?Sized>(B);
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/waits.bpf.o")));
 
 /// Most tables, as `bpf/c/waits.bpf.c` has it.
@@ -72,7 +70,7 @@ struct Record {
     thread: u32,
     process: u32,
     cpu: u16,
-    priority: u16,
+    priority: i16,
     comm: [u8; 16],
 }
 
@@ -80,13 +78,13 @@ impl From<Record> for LongWait {
     fn from(record: Record) -> Self {
         let name = record.comm.split(|octet| *octet == 0).next().unwrap_or_default();
         Self {
-            table: record.table as usize,
+            table_index: record.table as usize,
             at_ns: record.at_ns,
             wait_ns: record.wait_ns,
             thread: record.thread,
             process: record.process,
             cpu: record.cpu,
-            // Real-time threads have priorities below 100 in the kernel (include/linux/sched/prio.h).
+            // In the kernel threads under SCHED_DEADLINE have -1, real-time ones the rest below 100 (include/linux/sched/prio.h).
             realtime: record.priority < 100,
             comm: String::from_utf8_lossy(name).into_owned(),
         }
@@ -199,13 +197,7 @@ fn load(config: &Config) -> Result<Object, TraceError> {
     let mut open = ObjectBuilder::default()
         .open_memory(&OBJECT.0)
         .map_err(|error| failed("opening the BPF program of waits", &error))?;
-    for mut map in open.maps_mut().filter(|map| map.name() == ".rodata.config") {
-        let value = map.initial_value_mut().filter(|value| value.len() >= size_of::<Config>());
-        let Some(value) = value else {
-            return Err(invalid("configuring the BPF program of waits", "the object has no configuration"));
-        };
-        value[..size_of::<Config>()].copy_from_slice(config.as_bytes());
-    }
+    set_constants(&mut open, config)?;
     open.load().map_err(|error| failed("loading the BPF program of waits", &error))
 }
 

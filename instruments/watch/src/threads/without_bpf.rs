@@ -1,7 +1,8 @@
 //! Waits for a CPU in a build without BPF: they cannot be counted, and starting says so.
 
-use super::{LongWait, Waits};
+use super::Waits;
 use crate::config::ThreadsSettings;
+use crate::frozen::LongWait;
 use crate::threads::group::ControlGroup;
 use quaver_host::trace::TraceError;
 use std::convert::Infallible;

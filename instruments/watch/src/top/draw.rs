@@ -130,7 +130,7 @@ impl History {
         self.strips(name, choice.back, look, strips, buffer);
         let (_, rest) = split(rest, u16::from(rest.height > 8));
         let (causes, kept) =
-            split(rest, rest.height.div_ceil(2).min(2 + state.outcomes.late_ns.len() as u16));
+            split(rest, rest.height.div_ceil(2).min(2 + state.outcomes.explained_ns.len() as u16));
         late_time(name, state, look, causes, buffer);
         self.kept(now, look, kept, buffer);
     }
@@ -250,14 +250,14 @@ fn newest_right(place: Rect, seconds: usize) -> Rect {
 
 /// Late time within incidents, by cause, the largest first.
 fn late_time(name: &str, state: &ReceiverState, look: Look, area: Rect, buffer: &mut Buffer) {
-    let total_ns: u64 = state.outcomes.late_ns.values().sum();
+    let total_ns: u64 = state.outcomes.explained_ns.values().sum();
     if total_ns == 0 {
         headed(&[format!("{name}: no late time in incidents yet")], look, area, buffer);
         return;
     }
     let below = headed(&[format!("{name}: late time in its incidents, by cause")], look, area, buffer);
     let mut causes: Vec<(&String, u64)> =
-        state.outcomes.late_ns.iter().map(|(cause, ns)| (cause, *ns)).collect();
+        state.outcomes.explained_ns.iter().map(|(cause, ns)| (cause, *ns)).collect();
     causes.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     for (row, (cause, ns)) in below.rows().zip(causes.into_iter().filter(|(_, ns)| *ns > 0)) {
         let share = ns as f64 / total_ns as f64;

@@ -149,10 +149,10 @@ pub(super) fn time_of_day(realtime_ns: i64) -> String {
 
 /// `22:10:03 studio, 3 times by now: a packet came 412.00 ms late`, the cause, and how to open it.
 pub(super) fn incident_lines(incident: &Incident) -> [String; 3] {
-    let Incident { realtime_ns, receiver, run, count, reasons, words } = incident;
+    let Incident { realtime_ns, subject, run, count, reasons, words } = incident;
     let times = if *count > 1 { format!(", {count} times by now") } else { String::new() };
     [
-        format!("{} {receiver}{times}: {reasons}", time_of_day(*realtime_ns)),
+        format!("{} {subject}{times}: {reasons}", time_of_day(*realtime_ns)),
         format!("  {words}"),
         format!("  quaver report {run}"),
     ]
@@ -177,15 +177,15 @@ pub(super) mod tests {
             state.add(&figures);
             if second == 5 {
                 state.outcomes.incidents.insert("stopped".to_owned(), 1);
-                state.outcomes.late_ns.insert("stopped".to_owned(), 1_510_000_000);
-                state.outcomes.late_ns.insert("runqueue".to_owned(), 210_000_000);
-                state.outcomes.late_ns.insert("unexplained".to_owned(), 30_000_000);
+                state.outcomes.explained_ns.insert("stopped".to_owned(), 1_510_000_000);
+                state.outcomes.explained_ns.insert("runqueue".to_owned(), 210_000_000);
+                state.outcomes.explained_ns.insert("unexplained".to_owned(), 30_000_000);
             }
             let gone =
                 ReceiverState { words: "no such receiver runs".to_owned(), ..ReceiverState::default() };
             let kept = Incident {
                 realtime_ns: 36_005_000_000_000,
-                receiver: "studio".to_owned(),
+                subject: "studio".to_owned(),
                 run: "/var/lib/quaver/watch/incidents/20261123T100005Z-watch".to_owned(),
                 count: 1,
                 reasons: "a packet came 412.00 ms late".to_owned(),

@@ -4,10 +4,13 @@ use quaver_abi::record::{EventKind, EventRecord};
 use quaver_analysis::attribution::{NoiseOptions, analyze_noise};
 use quaver_analysis::model::{Actor, GapTable, NoiseLoop, NoiseRun, PacketTable};
 use quaver_analysis::summary::{CauseSummary, Unexplained};
+use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::facts::{self, RunFacts};
 use quaver_store::load::load_noise_run;
+use quaver_store::manifest::Window;
 use quaver_store::perfetto::{Drawing, NamedWindow, draw};
 use quaver_store::run::RunDir;
+use quaver_view::Cell;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -15,31 +18,9 @@ use std::io::Write;
 /// Version of [`WaitSummary`].
 pub(crate) const WAIT_SCHEMA: &str = "quaver/watch-wait/1";
 
-/// The wait, as `asked.wait` of the manifest has it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct WaitFacts {
-    /// Name of the table in the settings.
-    pub(crate) threads: String,
-    pub(crate) thread: u32,
-    pub(crate) process: u32,
-    pub(crate) comm: String,
-    /// Under SCHED_FIFO, SCHED_RR or SCHED_DEADLINE.
-    pub(crate) realtime: bool,
-    /// CPU on which the wait ended.
-    pub(crate) cpu: u16,
-    /// When it ended, CLOCK_MONOTONIC.
-    pub(crate) end_ns: i64,
-    pub(crate) wait_ns: i64,
-    pub(crate) limit_ns: i64,
-    /// Waits of the table in this window that were above the limit.
-    pub(crate) long_waits: u64,
-}
-
-/// `summary.json` of an incident of threads.
+/// The wait: `asked.wait` of the manifest, and part of `summary.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct WaitSummary {
-    /// Version of this format.
-    pub(crate) schema: String,
+pub(crate) struct WaitFacts {
     /// Name of the watched threads in the settings.
     pub(crate) threads: String,
     /// Thread that waited.
@@ -52,12 +33,31 @@ pub(crate) struct WaitSummary {
     pub(crate) realtime: bool,
     /// CPU on which the wait ended.
     pub(crate) cpu: u16,
+    /// When it ended, CLOCK_MONOTONIC, nanoseconds.
+    #[serde(default)]
+    pub(crate) end_ns: i64,
     /// From the instant at which the thread could run until a CPU switched to it, nanoseconds.
     pub(crate) wait_ns: i64,
     /// Limit of the settings, nanoseconds.
     pub(crate) limit_ns: i64,
     /// Waits of these threads in this window that were above the limit, this longest one included.
     pub(crate) long_waits: u64,
+}
+
+impl WaitFacts {
+    /// When the thread could run, CLOCK_MONOTONIC, nanoseconds.
+    fn start_ns(&self) -> i64 {
+        self.end_ns.saturating_sub(self.wait_ns)
+    }
+}
+
+/// `summary.json` of an incident of threads.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct WaitSummary {
+    /// Version of this format.
+    pub(crate) schema: String,
+    #[serde(flatten)]
+    pub(crate) wait: WaitFacts,
     /// What had the CPU meanwhile, ranked by time.
     pub(crate) causes: Vec<CauseSummary>,
     /// The rest of the wait.
@@ -77,7 +77,6 @@ pub(crate) struct WaitDigest {
     pub(super) summary: WaitSummary,
     pub(super) facts: RunFacts,
     run: NoiseRun,
-    wait: WaitFacts,
 }
 
 impl WaitDigest {
@@ -85,10 +84,17 @@ impl WaitDigest {
     pub(crate) fn of(run: &RunDir) -> anyhow::Result<Self> {
         let loaded = load_noise_run(run)?;
         let manifest = loaded.manifest;
-        let wait = manifest.asked.get("wait").map(WaitFacts::deserialize).transpose()?.unwrap_or_default();
+        let wait = manifest.asked.get("wait").and_then(|wait| WaitFacts::deserialize(wait).ok());
+        let wait = wait.ok_or_else(|| {
+            let why = "its manifest names no wait, so it is no incident of threads";
+            failure(ExitCode::BadInput, format!("{}: {why}", run.path().display()))
+        })?;
         let mut measured = loaded.run;
-        let summary = analyze(&wait, &mut measured);
+        let mut summary = analyze(wait, &mut measured);
         let analysis = manifest.analysis.clone().unwrap_or_default();
+        if let Some(window) = analysis.window {
+            summary.unexplained.note = unheld(&summary, window).unwrap_or(summary.unexplained.note);
+        }
         let mut warnings = facts::warnings_of_any(&manifest);
         warnings.extend(facts::notes(&manifest));
         let summary = WaitSummary {
@@ -98,7 +104,7 @@ impl WaitDigest {
             complete: manifest.complete,
             ..summary
         };
-        Ok(Self { summary, facts: facts::run_facts(run, &manifest), run: measured, wait })
+        Ok(Self { summary, facts: facts::run_facts(run, &manifest), run: measured })
     }
 
     /// Writes a timeline for ui.perfetto.dev: the events of each CPU, and the wait with its leading cause.
@@ -106,7 +112,7 @@ impl WaitDigest {
         let leading =
             self.summary.causes.first().filter(|cause| cause.time_ns >= self.summary.unexplained.time_ns);
         let name = leading.map_or("unexplained", |cause| cause.name.as_str());
-        let (start_ns, end_ns) = (self.wait.end_ns - self.wait.wait_ns, self.wait.end_ns);
+        let (start_ns, end_ns) = (self.summary.wait.start_ns(), self.summary.wait.end_ns);
         let drawing = Drawing {
             events: &self.run.events,
             names: &self.run.names,
@@ -119,12 +125,23 @@ impl WaitDigest {
     }
 }
 
+/// Why time at the beginning of a wait is unexplained that was longer than the window.
+fn unheld(summary: &WaitSummary, window: Window) -> Option<String> {
+    let before_ns = window.start_ns.saturating_sub(summary.wait.start_ns());
+    (before_ns > 0 && summary.unexplained.time_ns > 0).then(|| {
+        let before = Cell::Duration(before_ns);
+        format!(
+            "the first {before} of the wait lie before the records: a longer `window.before`, or more `memory_mib`, holds more"
+        )
+    })
+}
+
 /// Cuts the wait by what had its CPU: the engine's question about a gap of a loop, asked of the thread that waited.
 ///
 /// Nobody traced its wake-up. The kernel's count of the wait says when it could run, which is what a record of a wake-up says;
 /// a thread that was taken off its CPU has a record of that, and this one then changes nothing.
-fn analyze(wait: &WaitFacts, run: &mut NoiseRun) -> WaitSummary {
-    let start_ns = wait.end_ns - wait.wait_ns;
+fn analyze(wait: WaitFacts, run: &mut NoiseRun) -> WaitSummary {
+    let start_ns = wait.start_ns();
     let could_run = EventRecord {
         start_ns: start_ns.max(0) as u64,
         end_ns: start_ns.max(0) as u64,
@@ -157,15 +174,7 @@ fn analyze(wait: &WaitFacts, run: &mut NoiseRun) -> WaitSummary {
     quaver_instrument::causes::speak_of("thread", &mut found.causes, &mut found.unexplained);
     WaitSummary {
         schema: WAIT_SCHEMA.to_owned(),
-        threads: wait.threads.clone(),
-        thread: wait.thread,
-        process: wait.process,
-        comm: wait.comm.clone(),
-        realtime: wait.realtime,
-        cpu: wait.cpu,
-        wait_ns: wait.wait_ns,
-        limit_ns: wait.limit_ns,
-        long_waits: wait.long_waits,
+        wait,
         causes: found.causes,
         unexplained: found.unexplained,
         ..WaitSummary::default()

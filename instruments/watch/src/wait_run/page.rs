@@ -7,35 +7,35 @@ use quaver_view::{Cell, Document, Section, Text, text};
 
 /// The document of a run.
 pub(super) fn document(digest: &WaitDigest) -> Document {
-    let summary = &digest.summary;
+    let (summary, wait) = (&digest.summary, &digest.summary.wait);
     let tracing = Tracing { tier: &summary.tier, reason: None, blind: &summary.blind };
-    let policy = if summary.realtime { "real-time" } else { "normal priority" };
-    let who = text!("{} (thread {}), {policy}, of `{}`", summary.comm, summary.thread, summary.threads);
+    let policy = if wait.realtime { "real-time" } else { "normal priority" };
+    let who = text!("{} (thread {}), {policy}, of `{}`", wait.comm, wait.thread, wait.threads);
     let mut document = head(&digest.facts, ("thread", who), Some(tracing));
-    let wait = Cell::Duration(summary.wait_ns);
+    let waited = Cell::Duration(wait.wait_ns);
     let unexplained = summary.unexplained.share;
     let verdict = match summary.causes.first().filter(|cause| cause.share >= unexplained) {
         Some(cause) => text!(
-            "{} waited {wait} for CPU {}. Largest cause: {}, {} of the wait.",
-            summary.comm,
-            summary.cpu,
+            "{} waited {waited} for CPU {}. Largest cause: {}, {} of the wait.",
+            wait.comm,
+            wait.cpu,
             cause.name,
             Cell::Share(cause.share)
         ),
         None => text!(
-            "{} waited {wait} for CPU {}. Most of the wait ({}) is unexplained.",
-            summary.comm,
-            summary.cpu,
+            "{} waited {waited} for CPU {}. Most of the wait ({}) is unexplained.",
+            wait.comm,
+            wait.cpu,
             Cell::Share(unexplained)
         ),
     };
     document.verdict = Some(verdict);
     document.incomplete = !summary.complete;
     document.warnings = summary.warnings.iter().map(Text::from).collect();
-    document.tile("Wait", wait, text!("limit {}", Cell::Duration(summary.limit_ns)));
+    document.tile("Wait", waited, text!("limit {}", Cell::Duration(wait.limit_ns)));
     document.tile(
         "Waits above the limit",
-        Cell::Count(summary.long_waits),
+        Cell::Count(wait.long_waits),
         "in this window; this is the longest",
     );
     let mut causes = ranked(&summary.causes, &summary.unexplained, "waits", |_, _| Cell::Empty);

@@ -156,7 +156,7 @@ struct long_wait {
 	__u32 thread;
 	__u32 process;
 	__u16 cpu;
-	__u16 priority;
+	__s16 priority;
 	char comm[16];
 };
 struct {

@@ -8,7 +8,7 @@ use super::{KernelCounts, KernelSource, NOT_TOLD};
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object, ObjectBuilder, UprobeOpts};
 use quaver_abi::kernel_side::KernelSideRecord;
 use quaver_abi::sync::SyncKind;
-use quaver_host::bpf::load::{failed, invalid, one_at_a_time};
+use quaver_host::bpf::load::{Aligned, failed, invalid, one_at_a_time, set_constants};
 use quaver_host::bpf::memory::Mapping;
 use quaver_host::bpf::sampling;
 use quaver_host::bpf::{PRIVILEGE_REMEDY, kernel_types};
@@ -18,8 +18,6 @@ use std::os::fd::AsFd as _;
 use std::path::Path;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-#[repr(C, align(8))]
-struct Aligned<B: ?Sized>(B);
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/sync.bpf.o")));
 
 /// Which programs there are: name, tracepoint, what is not seen without it.
@@ -202,13 +200,7 @@ fn load(config: &SyncConfig, wanted: impl Fn(&str) -> bool) -> Result<Object, Tr
     one_at_a_time(|| {
         let opening = |error| failed("opening the BPF programs of synchronisation", &error);
         let mut open = ObjectBuilder::default().open_memory(&OBJECT.0).map_err(opening)?;
-        for mut map in open.maps_mut().filter(|map| map.name() == ".rodata.config") {
-            let value = map.initial_value_mut().filter(|value| value.len() >= size_of::<SyncConfig>());
-            let Some(value) = value else {
-                return Err(invalid("configuring the BPF programs", "the object has no configuration"));
-            };
-            value[..size_of::<SyncConfig>()].copy_from_slice(config.as_bytes());
-        }
+        set_constants(&mut open, config)?;
         for mut program in open.progs_mut() {
             let load = wanted(&program.name().to_string_lossy());
             program.set_autoload(load);
