@@ -25,7 +25,7 @@ test  tcpdump         tcpdump      reads our captures, and makes some for us to 
 test  tshark          tshark       reads our captures to the last nanosecond
 test  libpcap0.8      -            compiles the filters of captures
 test  python3-prometheus-client - parses the metrics of quaver watch
-test  prometheus      promtool     tries its alert rules
+test  prometheus      prometheus   raises the alerts of its rules
 test  munge           -            vouches for the messages of Slurm, which runs a sweep
 test  slurmctld       -            hands a sweep's parts out
 test  slurmd          -            runs them

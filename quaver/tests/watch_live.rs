@@ -4,6 +4,7 @@
 use quaver_store::run::RunDir;
 use quaver_testbed::inject::{schedule, thread};
 use quaver_testbed::phase;
+use quaver_testbed::ports::free_port;
 use quaver_testbed::privileged::privileged;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -174,13 +175,55 @@ impl Watch {
 
     /// What `/metrics` says of a sample, by the beginning of its line.
     fn metric(&self, beginning: &str) -> f64 {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.metrics)).unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
+        let text = get(self.metrics, "/metrics").unwrap();
         let line = text.lines().find(|line| line.starts_with(beginning));
         line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0.0)
     }
+}
+
+fn get(port: u16, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: x\r\n\r\n").as_bytes())?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+impl Watch {
+    /// Prometheus with the shipped rules, which asks the watch each second, raises an alert for each cause.
+    fn raises_alerts(&self, causes: &[&str]) {
+        let port = free_port();
+        let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/watch/alerts.yaml");
+        let settings = format!(
+            "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\nrule_files: ['{rules}']\n\
+             scrape_configs:\n- job_name: watch\n  static_configs: [ targets: ['127.0.0.1:{}'] ]\n",
+            self.metrics
+        );
+        std::fs::write(self.path("prometheus.yaml"), settings).unwrap();
+        let mut program = Command::new("prometheus");
+        program.arg(format!("--config.file={}", self.path("prometheus.yaml").display()));
+        program.arg(format!("--storage.tsdb.path={}", self.path("series").display()));
+        program.arg(format!("--web.listen-address=127.0.0.1:{port}"));
+        let log = std::fs::File::create(self.path("prometheus.log")).unwrap();
+        let _daemon = Ended(program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap());
+        for cause in causes {
+            self.wait("an alert", |_| has_alert(port, cause));
+        }
+    }
+}
+
+/// Whether Prometheus raises an alert for the receiver because of this cause.
+fn has_alert(port: u16, cause: &str) -> bool {
+    let answer = get(port, "/api/v1/alerts").unwrap_or_default();
+    let body = answer.split_once("\r\n\r\n").map_or("{}", |(_, body)| body);
+    let alerts: Value = serde_json::from_str(body).unwrap_or_default();
+    let alerts = alerts["data"]["alerts"].as_array().cloned().unwrap_or_default();
+    let is_it = |alert: &Value| {
+        let labels = &alert["labels"];
+        let names = [&labels["alertname"], &labels["receiver"], &labels["cause"]];
+        names == ["QuaverIncident", "studio", cause] && alert["state"] == "firing"
+    };
+    alerts.iter().any(is_it)
 }
 
 fn summary(incident: &Path) -> Value {
@@ -253,6 +296,7 @@ fn glitches_become_incidents_with_their_causes_and_quiet_and_kills_become_none()
         |cause: &str| format!("quaver_watch_incidents_total{{receiver=\"studio\",cause=\"{cause}\"}}");
     assert_eq!((watch.metric(&sample("stopped")), watch.metric(&sample("rt-thread"))), (1.0, 1.0));
     assert!(watch.metric("quaver_watch_packets_total") > 1_000.0);
+    watch.raises_alerts(&["stopped", "rt-thread"]);
     // Killed: the next one goes on with what is kept, and finds a receiver that was restarted.
     drop(daemon);
     std::fs::create_dir_all(watch.path("staging/watch-half")).unwrap();
