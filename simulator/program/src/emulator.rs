@@ -210,7 +210,6 @@ impl Emulated<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     fn program(interpreter: Option<&str>, obstacles: Vec<Obstacle>) -> Program {
         Program { path: "/bin/prog".into(), interpreter: interpreter.map(PathBuf::from), obstacles }
@@ -239,8 +238,7 @@ mod tests {
         let make = |help: &str, version: &str| {
             let path = place.path().join(NAME);
             let script = format!("#!/bin/sh\n[ \"$1\" = -help ] && echo '{help}' || echo '{version}'\n");
-            std::fs::write(&path, script).unwrap();
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            quaver_testbed::stand_in::stand_in(&path, &script);
             find(None, Some(place.path().as_os_str())).map_err(|error| error.to_string())
         };
         let version = "qemu-x86_64 version 7.2.22 (Debian)";
