@@ -6,6 +6,7 @@
 #define QUAVER_THREADS_H
 
 #include "sleeps.h"
+#include "arrival.h"
 
 /* Which name a thread was last reported under. Direct-mapped: a collision only repeats a name. */
 struct name {
@@ -54,21 +55,16 @@ static __always_inline bool wanted(struct task_struct *task)
  */
 static __noinline __u64 emit_hidden(struct cpu_state *state, __u32 cpu, __u64 now, struct task_struct *prev)
 {
-	__u64 start, ran_ns;
-	struct rq *rq;
+	__u64 start, ran = ran_ns(prev);
 
 	if (!state)
 		return now;
 	start = state->thread_ns;
-	if (!bpf_core_field_exists(prev->sched_info.last_arrival) || !prev->sched_info.last_arrival)
+	if (!ran || ran >= now - start)
 		return start;
-	rq = prev->se.cfs_rq->rq;
-	ran_ns = rq->clock - prev->sched_info.last_arrival;
-	if (rq->cpu != (int)cpu || ran_ns >= now - start)
-		return start;
-	emit(state, cpu, start, now - ran_ns, state->thread_priority | (__u64)(__u32)prev->pid << 32, state->thread_id,
+	emit(state, cpu, start, now - ran, state->thread_priority | (__u64)(__u32)prev->pid << 32, state->thread_id,
 	     EVENT_THREAD, OFF_UNKNOWN);
-	return now - ran_ns;
+	return now - ran;
 }
 
 /* A followed thread waits longer for its CPU than a switch takes: from here on the stack of who holds it is of use. */

@@ -4,6 +4,7 @@
  * runs where, and what holds a CPU that they touch. Processes are followed from the fork on by which a launcher makes them.
  */
 #include "sync.h"
+#include "arrival.h"
 #include "quota.h"
 
 const volatile struct sync_config sync_config SEC(".rodata.config") = {};
@@ -271,9 +272,19 @@ static __always_inline bool yields(__u32 thread)
 	return open && open->entered_ns && open->number == CALL_SCHED_YIELD;
 }
 
-enum { OFF_PREEMPTED = 1, OFF_BLOCKED = 2, OFF_EXITED = 3, OFF_YIELDED = 11, OFF_THROTTLED = 12 };
+enum { OFF_UNKNOWN = 0, OFF_PREEMPTED = 1, OFF_BLOCKED = 2, OFF_EXITED = 3, OFF_YIELDED = 11, OFF_THROTTLED = 12 };
 /* TASK_DEAD, EXIT_DEAD and EXIT_ZOMBIE of include/linux/sched.h. */
 #define GONE (0x80 | 0x10 | 0x20)
+
+/* The switch by which a hidden thread gave the CPU to `task`, that leaves it now. */
+static __always_inline void hidden_switch(__u64 now, __u32 given, struct task_struct *task)
+{
+	__u64 ran = ran_ns(task);
+
+	if (!ran)
+		return;
+	emit(now - ran, KIND_SWITCH, given, task->pid, task->prio & 0xffff, 0, OFF_UNKNOWN);
+}
 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sync_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
@@ -286,8 +297,12 @@ int BPF_PROG(sync_switch, bool preempt, struct task_struct *prev, struct task_st
 	struct nesting *here = nesting();
 
 	/* Nobody switches in an interrupt. With a kernel that is preemptible in softirqs, the next thread is in none. */
-	if (here)
+	if (here) {
 		here->interrupts = here->softirqs = 0;
+		if (leaves && here->thread && here->thread != (__u32)prev->pid)
+			hidden_switch(now, here->thread, prev);
+		here->thread = next->pid;
+	}
 	if (leaves || comes)
 		touch(cpu, now);
 	else if (!is_touched(cpu, now))

@@ -173,6 +173,8 @@ struct nesting {
 	__u32 softirqs;
 	__u32 interrupt; /* number of the latest */
 	__u32 softirq;
+	__u32 thread; /* to which the CPU was given last; 0: not known */
+	__u32 fill;
 };
 
 #define CPUS 4096

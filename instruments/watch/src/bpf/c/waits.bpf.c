@@ -20,6 +20,7 @@ enum {
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
+#include "arrival.h"
 
 #define TABLES 16
 #define BOUNDS 14
@@ -57,7 +58,6 @@ struct css_set {
 struct sched_info {
 	unsigned long pcount;
 	unsigned long long run_delay;
-	unsigned long long last_arrival;
 	unsigned long long last_queued;
 };
 
@@ -297,22 +297,21 @@ static long count_in(__u32 table, struct coming *coming)
 }
 
 /*
- * A kernel can hide threads, and with them each switch from them: `task` leaves a CPU that was last seen given to another. Its
- * wait ended at the switch from the hidden thread. The kernel counted it, and noted when the task came.
+ * `task` leaves a CPU that was last seen given to another: its wait ended at a switch from a hidden thread. The kernel counted it,
+ * and noted when the task came.
  */
 static __noinline int count_hidden(struct task_struct *task, const struct watched *here)
 {
 	struct sched_info *now = &task->sched_info;
 	struct coming coming = { .task = task, .holder = HIDDEN };
-	struct rq *rq = task->se.cfs_rq->rq;
 	struct seen *seen = bpf_task_storage_get(&threads, task, 0, 0);
 
 	/* Other runs that were not seen: the wait cannot be told from theirs. */
-	if (!seen || seen->runs + 1 != now->pcount || rq->cpu != (int)bpf_get_smp_processor_id())
+	coming.since_ns = ran_ns(task);
+	if (!seen || seen->runs + 1 != now->pcount || !coming.since_ns)
 		return 0;
 	coming.group = here->group;
 	coming.whole_ns = now->run_delay - seen->run_delay + 1;
-	coming.since_ns = rq->clock - now->last_arrival;
 	seen->run_delay = now->run_delay;
 	seen->runs = now->pcount;
 	bpf_loop(config.tables, count_in, &coming, 0);
