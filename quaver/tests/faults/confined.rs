@@ -222,3 +222,52 @@ fn the_program_that_answers_questions_has_files_alone() {
         "{text}"
     );
 }
+
+#[test]
+fn the_thread_that_sees_captured_packets_has_no_right_but_to_write_them() {
+    if !privileged("the_thread_that_sees_captured_packets_has_no_right_but_to_write_them") {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("all.pcapng");
+    let mut command = Command::new(QUAVER);
+    command
+        .args(["capture", "-i", "lo", "--json", "--ring-files", "9", "--file-size", "4kB", "-o"])
+        .arg(&file);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let tasks = format!("/proc/{}/task", child.id());
+    let named = |name: &str| {
+        let tasks = std::fs::read_dir(&tasks).into_iter().flatten().flatten();
+        let mut tasks = tasks.map(|task| task.file_name().to_str().unwrap().parse::<u32>().unwrap());
+        tasks.find(|task| status_of(*task, "Name") == name)
+    };
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let confined = |task: u32| status_of(task, "Seccomp") == "2";
+    let writer = loop {
+        if let Some(task) = named("quaver-write").filter(|task| confined(*task)) {
+            break task;
+        }
+        assert!(std::time::Instant::now() < until, "no confined thread writes");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    // CAP_DAC_OVERRIDE.
+    let capabilities = u64::from_str_radix(&status_of(writer, "CapEff"), 16).unwrap();
+    assert_eq!(capabilities & !(1 << 1), 0, "{capabilities:x}");
+    assert_eq!(status_of(writer, "NoNewPrivs"), "1");
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    for _ in 0..100 {
+        socket.send_to(&[7; 100], socket.local_addr().unwrap()).unwrap();
+    }
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // Files after the first were made by that thread.
+    assert!(
+        std::fs::read_dir(place.path()).unwrap().count() > 1,
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+}
