@@ -24,5 +24,7 @@ phase "clippy without BPF" \
 phase "cargo-deny is there" install_cargo_deny
 # Not "advisories": that database lives on a host that a build machine need not reach.
 phase "dependencies" cargo deny --log-level error --locked check bans licenses sources
+# They are built elsewhere, and cannot be where a dependency of ours is missing here.
+phase "lock file of the fuzzers" cargo update --quiet --workspace --locked --manifest-path fuzz/Cargo.toml
 phase "repository rules" cargo xtask tidy
 phase_report

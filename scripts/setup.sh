@@ -38,6 +38,7 @@ test  libtcmalloc-minimal4 -       is another
 test  golang-go       go           builds a program whose runtime waits by itself
 test  dpkg-dev        dpkg-shlibdeps finds the C library that a package needs
 test  umoci           umoci        unpacks the container image
+test  systemd         systemd-analyze judges the units, and lists the system calls that they allow
 dist  python3         python3      writes the bill of materials
 dist  dpkg-dev        dpkg-shlibdeps finds the C library that the package needs
 dist  rpm             rpmbuild     makes the RPM

@@ -2,6 +2,7 @@
 
 mod simulator;
 
+use quaver_testbed::refusal::{self, Answer, Call};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -109,4 +110,42 @@ fn what_is_no_trace_is_refused_with_its_place_and_leaves_nothing() {
         assert!(message.contains(said), "{message}: {said}");
         assert!(!place.path().join("a").exists() && !place.path().join("a.part").exists());
     }
+}
+
+#[test]
+fn an_import_has_given_up_rights_before_it_opens_what_others_wrote() {
+    simulator::build_simulator();
+    let place = tempfile::tempdir().unwrap();
+    let (input, other) = (place.path().join("in/trace"), place.path().join("other"));
+    std::fs::create_dir(place.path().join("in")).unwrap();
+    std::fs::create_dir(place.path().join("out")).unwrap();
+    for path in [&input, &other] {
+        std::fs::write(path, LACKEY).unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
+    command
+        .args(["sim", "import", "--from", "lackey", "-o"])
+        .arg(place.path().join("out/a.qtrace"))
+        .arg(&input);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let (noted, waited, swapped) = (seen.clone(), input.clone(), other.clone());
+    let judge = move |call: &Call| {
+        // The rule that permits it needs it, too (O_PATH).
+        let read = call.arguments[2] as i32 & libc::O_PATH == 0;
+        if read && call.text(1).is_some_and(|name| Path::new(&name) == waited) {
+            let status = std::fs::read_to_string(format!("/proc/{}/status", call.thread)).unwrap();
+            noted.lock().unwrap().push(status);
+            // From here on the name leads elsewhere.
+            std::fs::remove_file(&waited).unwrap();
+            std::os::unix::fs::symlink(&swapped, &waited).unwrap();
+        }
+        Answer::GoOn
+    };
+    let output = refusal::start(&mut command, &[libc::SYS_openat], judge).unwrap().output().unwrap();
+    let seen = seen.lock().unwrap();
+    let [status] = &seen[..] else { panic!("it is opened once: {seen:?}") };
+    assert!(status.contains("\nNoNewPrivs:\t1\n") && !status.contains("\nSeccomp_filters:\t1\n"), "{status}");
+    let said = text(&output.stderr);
+    assert!(output.status.code() != Some(0) && said.contains("ermission denied"), "{said}");
 }

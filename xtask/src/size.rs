@@ -21,7 +21,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-doctor", 500),
     ("quaver-dvfs", 1_500),
     ("quaver-host", 13_850),
-    ("quaver-instrument", 7250),
+    ("quaver-instrument", 7260),
     ("quaver-lab", 1_500),
     ("quaver-lab-guests", 1_500),
     ("quaver-launch", 1_000),

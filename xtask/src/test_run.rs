@@ -70,6 +70,7 @@ const GROUPS: &[(&str, Group)] = &[
     ("quaver/faults", Group::Host),
     ("quaver/hangup", Group::Host),
     ("quaver/tutorials", Group::Host),
+    ("quaver/units", Group::Host),
     ("quaver-clock/clock_live", Group::Quiet),
     ("quaver/blame", Group::Quiet),
     ("quaver/chase_far", Group::Quiet),

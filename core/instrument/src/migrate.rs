@@ -4,6 +4,7 @@ use crate::exit_code::{ExitCode, failure, sentence, status_of};
 use crate::interrupt::Interrupt;
 use crate::registry::RunKind;
 use crate::results::{self, Found};
+use crate::rights;
 use crate::stage::Stage;
 use anyhow::Context;
 use clap::Args;
@@ -71,14 +72,17 @@ pub(crate) fn run(
     kind_of: impl Fn(&RunDir) -> anyhow::Result<&'static dyn RunKind>,
 ) -> anyhow::Result<ExitCode> {
     fs::create_dir_all(&args.output).with_context(|| format!("making {}", args.output.display()))?;
+    let runs: Vec<_> = args.runs.iter().map(|run| (run, quaver_store::listing::open(run))).collect();
+    let read: Vec<&Path> = runs.iter().flat_map(|(_, run)| run).map(RunDir::path).collect();
+    rights::keep(&read, &[&args.output]);
     let interrupt = Interrupt::catch()?;
     let (mut done, mut refused, mut ended) = (Vec::new(), Vec::new(), None);
-    for path in &args.runs {
+    for (path, run) in runs {
         if interrupt.requested() {
             ended = Some(ExitCode::Interrupted);
             break;
         }
-        match one(path, &args.output, &kind_of) {
+        match run.map_err(anyhow::Error::new).and_then(|run| one(&run, &args.output, &kind_of)) {
             Ok(migrated) => done.push(migrated),
             Err(error) => {
                 crate::tell!("quaver: migrate {}: {}", path.display(), sentence(&error));
@@ -93,12 +97,11 @@ pub(crate) fn run(
 }
 
 fn one(
-    path: &Path,
+    run: &RunDir,
     output: &Path,
     kind_of: &dyn Fn(&RunDir) -> anyhow::Result<&'static dyn RunKind>,
 ) -> anyhow::Result<Migrated> {
-    let run = quaver_store::listing::open(path)?;
-    let kind = kind_of(&run)?;
+    let kind = kind_of(run)?;
     let real = run.path().canonicalize().with_context(|| format!("reading {}", run.path().display()))?;
     let target = output.join(run.name());
     let stage = Stage::beside(&target, &real)?;

@@ -5,17 +5,41 @@ use quaver_host::confinement::{Confinement, Files, Network, confine};
 use rustix::thread::CapabilitySet;
 use std::path::Path;
 
-fn capabilities() -> CapabilitySet {
-    CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH
+fn keep_but(files: Option<Files<'_>>, programs: bool) {
+    let capabilities = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+    confine(&Confinement { files, network: Network::Nothing, programs, capabilities });
 }
 
 /// Gives up all else, and all files but these.
-pub(crate) fn keep(read: &[&Path], write: &[&Path]) {
-    let (files, capabilities) = (Some(Files { read, write }), capabilities());
-    confine(&Confinement { files, network: Network::Nothing, capabilities });
+pub fn keep(read: &[&Path], write: &[&Path]) {
+    keep_but(Some(Files { read, write }), false);
 }
 
 /// Gives up all but files, of which the verb reads and writes those that it was given.
 pub fn keep_files() {
-    confine(&Confinement { files: None, network: Network::Nothing, capabilities: capabilities() });
+    keep_but(None, false);
+}
+
+/// Gives up all but files and programs, which then have no more.
+pub fn keep_programs() {
+    keep_but(None, true);
+}
+
+/// For a thread beside others that do not: gives up all but sockets and BPF programs that are open, and files, of which it writes those in
+/// this place.
+pub fn keep_output(place: Option<&Path>) {
+    let capabilities = CapabilitySet::DAC_OVERRIDE;
+    // Counters of interfaces, which each file tells.
+    let read = [Path::new("/proc"), Path::new("/sys")];
+    let files = Some(Files { read: &read, write: place.as_slice() });
+    confine(&Confinement { files, network: Network::Free, programs: false, capabilities });
+}
+
+/// The directory where a file appears; a device or a pipe itself, and no place at all for standard output (`-`).
+pub fn place_of(target: &Path) -> &Path {
+    match target.parent() {
+        _ if target == Path::new("-") || target.exists() && !target.is_file() => target,
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
 }

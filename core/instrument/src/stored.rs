@@ -9,7 +9,7 @@ use crate::migrate::{self, MigrateArgs};
 use crate::query::{self, QueryArgs};
 use crate::registry::{Analyzed, FileKind, RunKind};
 use crate::results::{self, Found};
-use crate::rights;
+use crate::rights::{self, place_of};
 use crate::run_list::{self, RunsArgs};
 use crate::runs::{AnalyzeArgs, ExportArgs, ReportArgs};
 use crate::schema::{self, SchemaArgs};
@@ -69,8 +69,13 @@ impl Stored {
         command: fn() -> Command,
     ) -> Option<anyhow::Result<ExitCode>> {
         let asked = |error: clap::Error| anyhow::Error::new(error);
-        if ["compare", "runs", "migrate", "scrub"].contains(&verb) {
-            rights::keep_files();
+        // Before a name of a run is looked up, which reads the manifests of all.
+        match verb {
+            "query" => rights::keep_programs(),
+            "analyze" | "report" | "export" | "compare" | "runs" | "migrate" | "scrub" => {
+                rights::keep_files()
+            }
+            _ => {}
         }
         match verb {
             "analyze" => Some(
@@ -199,15 +204,6 @@ fn is_read_only(error: &anyhow::Error) -> bool {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     let kinds = error.chain().filter_map(|cause| Some(cause.downcast_ref::<std::io::Error>()?.kind()));
     kinds.into_iter().any(|kind| matches!(kind, PermissionDenied | ReadOnlyFilesystem))
-}
-
-/// The directory where a file appears; a device or a pipe itself.
-fn place_of(target: &Path) -> &Path {
-    match target.parent() {
-        _ if target.exists() && !target.is_file() => target,
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    }
 }
 
 fn analyzed(kind: &dyn RunKind, run: &RunDir, late: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {

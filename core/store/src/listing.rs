@@ -41,7 +41,11 @@ pub fn runs_below(root: &Path) -> Vec<Listed> {
     let mut found = Vec::new();
     collect(root, DEEPEST, &mut found);
     found.sort_by(|one, other| {
-        let key = |listed: &Listed| (listed.manifest.started_realtime_ns, listed.run.name());
+        // Of a run and its copy without names, the run.
+        let key = |listed: &Listed| {
+            let manifest = &listed.manifest;
+            (manifest.started_realtime_ns, manifest.scrubbed.is_none(), listed.run.name())
+        };
         key(other).cmp(&key(one))
     });
     found
@@ -126,6 +130,12 @@ mod tests {
         for none in ["last~2", "after", "last~x", "last~"] {
             assert!(matches!(of(none), Err(StoreError::NoSuchRun { .. })), "{none}");
         }
+        // The copy without names has the time of its run.
+        let copy = RunDir::create(root.path(), "zz-scrubbed").unwrap();
+        let mut manifest = new.read_manifest().unwrap();
+        manifest.scrubbed = Some(json!({}));
+        copy.write_manifest(&manifest).unwrap();
+        assert_eq!((of("last").unwrap(), of("last~1").unwrap()), (new, copy));
         assert!(matches!(of("../last"), Err(StoreError::Io { .. })), "a path is no name");
     }
 }

@@ -89,8 +89,8 @@ fn give_up_rights(args: &ServeArgs, options: &ServerOptions) {
     let ports: Vec<u16> = own.into_iter().chain(others.into_iter().flatten()).collect();
     let free = args.legacy || options.test_port == 0;
     let network = if free { Network::Free } else { Network::Serves(&ports) };
-    let confined =
-        confine(&Confinement { files: Some(Files { read: &read, write: &write }), network, capabilities });
+    let files = Some(Files { read: &read, write: &write });
+    let confined = confine(&Confinement { files, network, programs: false, capabilities });
     if !confined.is_whole() {
         say(args.json, &format!("not confined in full: {confined}"));
     }

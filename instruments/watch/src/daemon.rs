@@ -102,7 +102,7 @@ fn give_up_rights() {
         | CapabilitySet::DAC_READ_SEARCH
         | CapabilitySet::DAC_OVERRIDE
         | CapabilitySet::SYSLOG;
-    confine(&Confinement { files: None, network: Network::Free, capabilities });
+    confine(&Confinement { files: None, network: Network::Free, programs: false, capabilities });
 }
 
 fn flag(signal: i32) -> anyhow::Result<Arc<AtomicBool>> {

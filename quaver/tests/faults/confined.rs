@@ -145,7 +145,8 @@ fn whoever_reads_what_others_wrote_has_files_and_no_further_right() {
         let judge = move |call: &Call| {
             if call.text(1).is_some_and(|name| name.contains(file)) {
                 let capabilities = u64::from_str_radix(&status_of(call.thread, "CapEff"), 16).unwrap();
-                seen.lock().unwrap().push((capabilities, status_of(call.thread, "NoNewPrivs")));
+                let filters: u32 = status_of(call.thread, "Seccomp_filters").parse().unwrap();
+                seen.lock().unwrap().push((capabilities, status_of(call.thread, "NoNewPrivs"), filters));
             }
             Answer::GoOn
         };
@@ -155,7 +156,118 @@ fn whoever_reads_what_others_wrote_has_files_and_no_further_right() {
         assert!(!opened.is_empty(), "{words}: {file} was not opened");
         // CAP_DAC_OVERRIDE, DAC_READ_SEARCH.
         let kept = 1 << 1 | 1 << 2;
-        assert!(opened.iter().all(|(capabilities, _)| capabilities & !kept == 0), "{words}: {opened:x?}");
-        assert!(opened.iter().all(|(_, forever)| forever == "1"), "{words}");
+        assert!(opened.iter().all(|(capabilities, ..)| capabilities & !kept == 0), "{words}: {opened:x?}");
+        assert!(opened.iter().all(|(_, forever, _)| forever == "1"), "{words}");
+        assert!(opened.iter().all(|(.., filters)| *filters > 2), "{words}: ours is one, its own are more");
     }
+}
+
+/// A run whose samples are a link to those of another place, which root may read.
+fn led_astray(ground: &Ground, place: &Path, elsewhere: &Path) -> std::path::PathBuf {
+    let (run, other) = (place.join("runs/bait"), elsewhere.join("other.parquet"));
+    std::fs::create_dir_all(place.join("runs")).unwrap();
+    let copied = Command::new("cp").arg("-r").arg(ground.run()).arg(&run).status().unwrap();
+    assert!(copied.success());
+    let samples = run.join("samples.parquet");
+    std::fs::rename(&samples, &other).unwrap();
+    std::os::unix::fs::symlink(&other, samples).unwrap();
+    run
+}
+
+#[test]
+fn a_link_in_a_run_leads_to_no_file_outside() {
+    let ground = Ground::make();
+    for words in ["analyze {run}", "report {run} -o page", "compare {run} {run}", "migrate {run} -o out"] {
+        let [place, elsewhere] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let run = led_astray(&ground, place.path(), elsewhere.path());
+        let words = words.replace("{run}", run.to_str().unwrap());
+        let tried = |lacks: &[i64]| {
+            let mut command = Command::new(QUAVER);
+            command.args(words.split_whitespace()).current_dir(place.path()).stdin(Stdio::null());
+            command.stdout(Stdio::null()).stderr(Stdio::piped());
+            refusal::start(&mut command, lacks, |_| Answer::Fail(libc::ENOSYS)).unwrap().output().unwrap()
+        };
+        let confined = tried(&[]);
+        let said = String::from_utf8_lossy(&confined.stderr);
+        assert!(!confined.status.success() && said.contains("ermission denied"), "{words}: {said}");
+        // Only the confinement keeps it from that.
+        let free = tried(&[libc::SYS_landlock_create_ruleset]);
+        assert!(free.status.success(), "{words}: {}", String::from_utf8_lossy(&free.stderr));
+    }
+}
+
+#[test]
+fn the_program_that_answers_questions_has_files_alone() {
+    let ground = Ground::make();
+    let place = tempfile::tempdir().unwrap();
+    let (program, kept) = (place.path().join("duckdb"), place.path().join("kept"));
+    let script = format!(
+        "#!/bin/bash\ngrep CapEff /proc/self/status > {0}\ncat {1}/manifest.json > /dev/null && echo read >> {0}\n\
+         {{ exec 3<>/dev/udp/127.0.0.1/9; }} 2>> {0} || echo refused >> {0}\n",
+        kept.display(),
+        ground.run().display()
+    );
+    quaver_testbed::stand_in::stand_in(&program, &script);
+    let mut command = Command::new(QUAVER);
+    command.args(["query", "FROM runs"]).arg(ground.run()).env("QUAVER_DUCKDB", &program);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read_to_string(kept).unwrap();
+    let capabilities = text.lines().next().unwrap().split_whitespace().nth(1).unwrap();
+    let capabilities = u64::from_str_radix(capabilities, 16).unwrap();
+    // CAP_DAC_OVERRIDE, DAC_READ_SEARCH.
+    assert_eq!(capabilities & !(1 << 1 | 1 << 2), 0, "{text}");
+    assert!(
+        text.contains("\nread\n") && text.contains("not permitted") && text.ends_with("refused\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_thread_that_sees_captured_packets_has_no_right_but_to_write_them() {
+    if !privileged("the_thread_that_sees_captured_packets_has_no_right_but_to_write_them") {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("all.pcapng");
+    let mut command = Command::new(QUAVER);
+    command
+        .args(["capture", "-i", "lo", "--json", "--ring-files", "9", "--file-size", "4kB", "-o"])
+        .arg(&file);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let tasks = format!("/proc/{}/task", child.id());
+    let named = |name: &str| {
+        let tasks = std::fs::read_dir(&tasks).into_iter().flatten().flatten();
+        let mut tasks = tasks.map(|task| task.file_name().to_str().unwrap().parse::<u32>().unwrap());
+        tasks.find(|task| status_of(*task, "Name") == name)
+    };
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let confined = |task: u32| status_of(task, "Seccomp") == "2";
+    let writer = loop {
+        if let Some(task) = named("quaver-write").filter(|task| confined(*task)) {
+            break task;
+        }
+        assert!(std::time::Instant::now() < until, "no confined thread writes");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    // CAP_DAC_OVERRIDE.
+    let capabilities = u64::from_str_radix(&status_of(writer, "CapEff"), 16).unwrap();
+    assert_eq!(capabilities & !(1 << 1), 0, "{capabilities:x}");
+    assert_eq!(status_of(writer, "NoNewPrivs"), "1");
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    for _ in 0..100 {
+        socket.send_to(&[7; 100], socket.local_addr().unwrap()).unwrap();
+    }
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // Files after the first were made by that thread.
+    assert!(
+        std::fs::read_dir(place.path()).unwrap().count() > 1,
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
 }

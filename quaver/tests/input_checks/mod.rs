@@ -29,7 +29,7 @@ pub fn peers(octets: &[u8]) {
     }
 }
 
-/// A log of Jitlat. What was read survives writing and reading.
+/// A log of Jitlat. What was read is what a plain reading finds, and survives writing and reading.
 pub fn jitlat_log(octets: &[u8]) {
     let path = Path::new("a log");
     let read = |octets: &mut dyn BufRead| {
@@ -38,10 +38,30 @@ pub fn jitlat_log(octets: &[u8]) {
         Some((header, reader.collect::<Result<Vec<_>, _>>().ok()?))
     };
     let Some((header, packets)) = read(&mut &octets[..]) else { return };
+    let ours = packets.iter().enumerate().map(|(number, packet)| {
+        [
+            number as i64,
+            packet.tx_real_time_ns,
+            packet.tx_seq.into(),
+            packet.rx_real_time_ns,
+            packet.flags.into(),
+        ]
+    });
+    assert!(plain_rows(octets).eq(ours.map(|row| row.to_vec())), "{}", String::from_utf8_lossy(octets));
     let mut written = Vec::new();
     write_log(&mut written, &header, &packets).expect("memory takes it");
     let again = read(&mut &written[..]);
     assert_eq!(again, Some((header, packets)), "{}", String::from_utf8_lossy(&written));
+}
+
+/// Rows of a log by a reading of its own: all lines but empty ones and comments, each of numbers.
+fn plain_rows(octets: &[u8]) -> impl Iterator<Item = Vec<i64>> + '_ {
+    let lines = octets.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let rows = lines.filter(|line| !line.is_empty() && !line.starts_with(b"#"));
+    rows.map(|line| {
+        let text = std::str::from_utf8(line).expect("a row is text");
+        text.split_ascii_whitespace().map(|word| word.parse().expect("a row has numbers")).collect()
+    })
 }
 
 /// The manifest of a run. One that was read is written and read again as the same.

@@ -4,7 +4,7 @@ use super::{cure_file, machine_file};
 use crate::args::SimConfigArgs;
 use crate::digest::{Difference, differences};
 use quaver_instrument::exit_code::{ExitCode, failure};
-use quaver_instrument::results;
+use quaver_instrument::{results, rights};
 use quaver_sim::config::{COMMENTED_DEFAULT, Config};
 use quaver_sim::cure::{COMMENTED_CURE, Cure, Library};
 use std::path::Path;
@@ -16,6 +16,7 @@ pub(super) fn run(args: &SimConfigArgs) -> anyhow::Result<ExitCode> {
         results::to_stdout(text.as_bytes())?;
         return Ok(ExitCode::Done);
     };
+    rights::keep_files();
     if args.cure {
         return check_cure(path);
     }

@@ -27,6 +27,8 @@ const SHOWN_EACH: Duration = Duration::from_millis(200);
 pub(super) fn run(args: &SimImportArgs) -> anyhow::Result<ExitCode> {
     rights::keep_files();
     let paths = files(args)?;
+    let read: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+    rights::keep(&read, &[rights::place_of(&args.output)]);
     let interrupt = Interrupt::catch()?;
     let going = Going::new(&paths, args.quiet, &interrupt);
     let mut inputs = Vec::with_capacity(paths.len());

@@ -56,6 +56,7 @@ pub(super) fn run(args: &SimRunArgs) -> anyhow::Result<ExitCode> {
     let facts = facts(args, &trace, machine)?;
     let interrupt = Interrupt::catch()?;
     let (run, mut manifest) = begin(args, &facts, cure.as_ref())?;
+    rights::keep(&[&args.trace], &[&args.output.output]);
     let simulated = match &cure {
         None => watched(&trace, &facts.machine, args.output.quiet, &interrupt),
         Some(cure) => cured(args, &facts.machine, cure, &interrupt),

@@ -1,16 +1,14 @@
 //! System calls that are refused with EPERM: those by which a taken-over process would go further, and that no reader needs.
 
-use super::Network;
+use super::{Confinement, Network};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     TargetArch,
 };
 use std::collections::BTreeMap;
 
-/// Programs, other processes, mounts, namespaces, the kernel and its clock.
+/// Other processes, mounts, namespaces, the kernel and its clock.
 const ALWAYS: &[i64] = &[
-    libc::SYS_execve,
-    libc::SYS_execveat,
     libc::SYS_ptrace,
     libc::SYS_process_vm_writev,
     libc::SYS_pidfd_getfd,
@@ -56,21 +54,22 @@ const ALWAYS: &[i64] = &[
 ];
 
 /// Of whoever opens no socket: sockets, and what else reaches beyond the process.
-const ALONE: &[i64] = &[
-    libc::SYS_socket,
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_process_vm_readv,
-    libc::SYS_kill,
-    libc::SYS_pidfd_open,
-    libc::SYS_pidfd_send_signal,
-];
+const ALONE: &[i64] =
+    &[libc::SYS_socket, libc::SYS_bpf, libc::SYS_perf_event_open, libc::SYS_process_vm_readv];
+
+/// Of whoever starts no program.
+const PROGRAMS: &[i64] = &[libc::SYS_execve, libc::SYS_execveat];
+
+/// Of whoever does neither.
+const SIGNALS: &[i64] = &[libc::SYS_kill, libc::SYS_pidfd_open, libc::SYS_pidfd_send_signal];
 
 /// Refuses them to the calling thread and those that it starts. False where the kernel or the processor has no filters.
-pub(super) fn refuse(network: Network<'_>) -> bool {
-    let alone: &[i64] = if network == Network::Nothing { ALONE } else { &[] };
-    let numbers = ALWAYS.iter().chain(alone).map(|number| (*number, Vec::new()));
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = numbers.collect();
+pub(super) fn refuse(keep: &Confinement<'_>) -> bool {
+    let alone = keep.network == Network::Nothing;
+    let parts =
+        [(ALWAYS, true), (ALONE, alone), (PROGRAMS, !keep.programs), (SIGNALS, alone && !keep.programs)];
+    let numbers = parts.into_iter().filter(|(_, refused)| *refused).flat_map(|(numbers, _)| numbers);
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = numbers.map(|number| (*number, Vec::new())).collect();
     // New namespaces have a second way. The C library takes it again by `clone` where there is no `clone3`, whose flags no
     // filter can read.
     let Some(namespaces) = new_namespaces() else { return false };

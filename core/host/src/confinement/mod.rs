@@ -22,6 +22,8 @@ pub struct Confinement<'a> {
     pub files: Option<Files<'a>>,
     /// What it does with sockets.
     pub network: Network<'a>,
+    /// Whether it starts programs, which are held as it is, and ends them.
+    pub programs: bool,
     /// Capabilities that it keeps, of those that it has.
     pub capabilities: CapabilitySet,
 }
@@ -103,7 +105,7 @@ pub fn confine(keep: &Confinement<'_>) -> Confined {
         None => Enforced::NotAsked,
         Some(files) => restrict(&files, keep.network).unwrap_or(Enforced::Nothing),
     };
-    Confined { landlock, seccomp: calls::refuse(keep.network), capabilities }
+    Confined { landlock, seccomp: calls::refuse(keep), capabilities }
 }
 
 fn drop_capabilities(keep: CapabilitySet) -> rustix::io::Result<()> {

@@ -15,6 +15,7 @@ fn nothing() -> Confinement<'static> {
     Confinement {
         files: Some(Files::default()),
         network: Network::Nothing,
+        programs: false,
         capabilities: CapabilitySet::empty(),
     }
 }
@@ -101,7 +102,12 @@ fn a_server_has_its_ports_and_reaches_nobody() {
 #[test]
 fn capabilities_that_were_not_named_go_for_good() {
     let had = rustix::thread::capabilities(None).unwrap().effective;
-    let keep = Confinement { files: None, network: Network::Free, capabilities: CapabilitySet::SYS_NICE };
+    let keep = Confinement {
+        files: None,
+        network: Network::Free,
+        programs: false,
+        capabilities: CapabilitySet::SYS_NICE,
+    };
     confined(&keep, |confined| {
         assert_eq!(confined.landlock, Enforced::NotAsked);
         let sets = rustix::thread::capabilities(None).unwrap();
@@ -113,4 +119,16 @@ fn capabilities_that_were_not_named_go_for_good() {
         assert!(std::fs::read("/proc/self/stat").is_ok() && UdpSocket::bind("127.0.0.1:0").is_ok());
     });
     assert_eq!(rustix::thread::capabilities(None).unwrap().effective, had, "of that thread alone");
+}
+
+#[test]
+fn whoever_starts_programs_holds_them_as_itself() {
+    let keep = Confinement { files: None, programs: true, ..nothing() };
+    let output = confined(&keep, |_| {
+        let script = "grep CapPrm /proc/self/status; exec 3<>/dev/udp/127.0.0.1/9; echo $?";
+        let child = Command::new("bash").args(["-c", script]).stdout(std::process::Stdio::piped()).spawn();
+        child.unwrap().wait_with_output().unwrap()
+    });
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(said.split_whitespace().collect::<Vec<_>>(), ["CapPrm:", "0000000000000000", "1"]);
 }

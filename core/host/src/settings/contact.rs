@@ -290,6 +290,8 @@ pub(crate) fn network_namespace(root: &HostRoot) -> Option<String> {
 pub(crate) enum Dwelling {
     /// Nobody is in it and no name keeps it, so it is gone.
     Nobody,
+    /// Whoever asks may not see where all processes are.
+    Hidden,
     /// It can be entered here.
     At(String),
 }
@@ -297,9 +299,12 @@ pub(crate) enum Dwelling {
 /// Looks for a network namespace among processes and names (`ip netns`).
 pub(crate) fn dwelling(root: &HostRoot, namespace: &str) -> Dwelling {
     let links = root.names("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+    let mut hidden = false;
     for path in links.map(|pid| format!("/proc/{pid}/ns/net")) {
-        if std::fs::read_link(root.path(&path)).is_ok_and(|link| link.to_str() == Some(namespace)) {
-            return Dwelling::At(path);
+        match std::fs::read_link(root.path(&path)) {
+            Ok(link) if link.to_str() == Some(namespace) => return Dwelling::At(path),
+            Ok(_) => {}
+            Err(error) => hidden |= error.kind() == io::ErrorKind::PermissionDenied,
         }
     }
     for path in root.names("/run/netns").into_iter().map(|name| format!("/run/netns/{name}")) {
@@ -309,7 +314,7 @@ pub(crate) fn dwelling(root: &HostRoot, namespace: &str) -> Dwelling {
             return Dwelling::At(path);
         }
     }
-    Dwelling::Nobody
+    if hidden { Dwelling::Hidden } else { Dwelling::Nobody }
 }
 
 /// Number of this boot.

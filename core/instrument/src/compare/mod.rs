@@ -9,6 +9,7 @@ use crate::deliver::{deliver, say_written};
 use crate::exit_code::{ExitCode, failure};
 use crate::registry::{FileKind, RunKind};
 use crate::results;
+use crate::rights;
 use crate::threshold::{self, FailIf};
 use clap::Args;
 use quaver_store::run::RunDir;
@@ -70,34 +71,39 @@ pub(crate) fn run(
     file_kind: impl Fn(&Path) -> anyhow::Result<&'static dyn FileKind>,
 ) -> anyhow::Result<ExitCode> {
     let (a, b) = sides(args)?;
+    let (a, b) = (opened(a)?, opened(b)?);
+    let read: Vec<&Path> = a.iter().chain(&b).map(Named::path).collect();
+    rights::keep(&read, args.html.as_deref().map(rights::place_of).as_slice());
     let mut headline = None;
     let mut made = Vec::new();
-    let mut read = |paths: &[PathBuf], number: u64| -> anyhow::Result<Side> {
+    let mut read = |all: &[Named], number: u64| -> anyhow::Result<Side> {
         let mut side = Side::default();
-        for path in paths {
+        for named in all {
             let seed = number * 1_000 + side.runs.len() as u64;
-            if path.is_file() {
-                let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-                side.runs.push(side::of_file(name, file_kind(path)?.comparable(path)?, seed));
-                continue;
-            }
-            let run = quaver_store::listing::open(path)?;
-            let kind = kind_of(&run)?;
+            let run = match named {
+                Named::File(path) => {
+                    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+                    side.runs.push(side::of_file(name, file_kind(path)?.comparable(path)?, seed));
+                    continue;
+                }
+                Named::Run(run) => run,
+            };
+            let kind = kind_of(run)?;
             let name = kind.verbs()[0];
             if let Some(other) = made.first().filter(|other| **other != name) {
                 let message = format!(
                     "compare {}: a run of {name} cannot be compared with one of {other}; name runs of one kind",
-                    path.display()
+                    run.path().display()
                 );
                 return Err(failure(ExitCode::Usage, message));
             }
             made.push(name);
             headline = Some(kind.headline());
-            side.runs.push(side::read(&run, kind, seed)?);
+            side.runs.push(side::read(run, kind, seed)?);
         }
         Ok(side)
     };
-    let (a, b) = (read(a, 1)?, read(b, 2)?);
+    let (a, b) = (read(&a, 1)?, read(&b, 2)?);
     let comparison = Comparison::of(a, b, headline.unwrap_or_default());
     refuse_unlike(&comparison)?;
     if let Some(target) = &args.html {
@@ -116,6 +122,32 @@ pub(crate) fn run(
     }
     let page = || document::document(&comparison);
     results::print(&results::Found::new(&summary), page, args.json, &args.fail_if)
+}
+
+/// What a word names.
+enum Named {
+    File(PathBuf),
+    Run(RunDir),
+}
+
+impl Named {
+    fn path(&self) -> &Path {
+        match self {
+            Self::File(path) => path,
+            Self::Run(run) => run.path(),
+        }
+    }
+}
+
+fn opened(words: &[PathBuf]) -> anyhow::Result<Vec<Named>> {
+    let open = |word: &PathBuf| {
+        Ok(if word.is_file() {
+            Named::File(word.clone())
+        } else {
+            Named::Run(quaver_store::listing::open(word)?)
+        })
+    };
+    words.iter().map(open).collect()
 }
 
 fn sides(args: &CompareArgs) -> anyhow::Result<(&[PathBuf], &[PathBuf])> {

@@ -9,6 +9,7 @@ use crate::deliver::{deliver, say_written};
 use crate::exit_code::{ExitCode, failure};
 use crate::registry::RunKind;
 use crate::results::{self, Found};
+use crate::rights;
 use clap::{Args, Subcommand, ValueEnum};
 use filter::Filter;
 use quaver_store::listing::{runs_below, tags, write_tags};
@@ -16,7 +17,7 @@ use quaver_store::run::RunDir;
 use row::RunRow;
 pub(crate) use row::unit_of;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Name and version of the list in JSON.
 const SCHEMA: &str = "quaver.runs/1";
@@ -62,6 +63,12 @@ pub struct ListArgs {
     /// Print the list as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+impl ListArgs {
+    fn roots(&self) -> Vec<&Path> {
+        self.root.iter().map(PathBuf::as_path).collect()
+    }
 }
 
 /// Orders of a list.
@@ -183,8 +190,9 @@ pub(crate) fn run(args: &RunsArgs, kinds: &[&'static dyn RunKind]) -> anyhow::Re
         }
         Some(RunsCommand::Prune(args)) => prune(args, kinds),
         Some(RunsCommand::Html(args)) => {
-            let rows = rows(&args.list, kinds)?;
             let target = args.output.clone().unwrap_or_else(|| args.list.root[0].join("index.html"));
+            rights::keep(&args.list.roots(), &[rights::place_of(&target)]);
+            let rows = rows(&args.list, kinds)?;
             let document = page::index(&rows, target.parent().unwrap_or(&target));
             deliver(&target, |out| Ok(quaver_view::write_html(out, &document)?))?;
             say_written(&target);
@@ -217,6 +225,7 @@ fn rows(args: &ListArgs, kinds: &[&'static dyn RunKind]) -> anyhow::Result<Vec<R
 }
 
 fn list(args: &ListArgs, kinds: &[&'static dyn RunKind]) -> anyhow::Result<ExitCode> {
+    rights::keep(&args.roots(), &[]);
     let rows = rows(args, kinds)?;
     let all: Value = rows.iter().map(RunRow::json).collect();
     let list = json!({ "schema": SCHEMA, "runs": all });
@@ -225,12 +234,14 @@ fn list(args: &ListArgs, kinds: &[&'static dyn RunKind]) -> anyhow::Result<ExitC
 
 fn show(args: &OneRunArgs, kinds: &[&'static dyn RunKind]) -> anyhow::Result<ExitCode> {
     let run = quaver_store::listing::open(&args.run)?;
+    rights::keep(&[run.path()], &[]);
     let row = RunRow::read(run, kinds)?;
     results::print(&Found::of_run(&row.json(), &row.listed.run), || page::one(&row), args.json, &[])
 }
 
 fn tag(args: &TagArgs) -> anyhow::Result<ExitCode> {
     let run = quaver_store::listing::open(&args.run)?;
+    rights::keep(&[], &[run.path()]);
     let mut all = tags(&run);
     all.retain(|tag| !args.tags.contains(tag));
     if !args.remove {

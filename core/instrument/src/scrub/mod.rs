@@ -8,6 +8,7 @@ use crate::exit_code::ExitCode;
 use crate::interrupt::Interrupt;
 use crate::registry::RunKind;
 use crate::results;
+use crate::rights;
 use crate::stage::Stage;
 use anyhow::Context;
 use clap::Args;
@@ -60,6 +61,9 @@ pub(crate) fn run(
     let run = RunDir::open(&real)?;
     let target =
         args.output.clone().unwrap_or_else(|| real.with_file_name(format!("{}-scrubbed", run.name())));
+    // Where it cannot be made, the copy says so.
+    let _ = std::fs::create_dir_all(rights::place_of(&target));
+    rights::keep(&[&real], &[rights::place_of(&target)]);
     let interrupt = Interrupt::catch()?;
     let stage = Stage::beside(&target, &real)?;
     let copied = copy::run(&run, stage.copy(), interface, &interrupt, &kind_of)?;

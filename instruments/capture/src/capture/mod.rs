@@ -16,7 +16,7 @@ mod view;
 mod write;
 
 use crate::args::CaptureArgs;
-use crate::record::{CaptureError, Reading, TapCounts};
+use crate::record::{CaptureError, Layers, Reading, TapCounts};
 use accounts::Accounts;
 use anyhow::Context;
 use plan::Plan;
@@ -86,7 +86,11 @@ pub(super) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
 
 /// Waits until all is written. A reader that does not read, or a disk that does not answer, holds the writing thread up for as
 /// long as it likes; then the user's second thought counts.
-fn written(writing: JoinHandle<Written>, live: &Live, interrupt: &Interrupt) -> anyhow::Result<Written> {
+fn written(
+    writing: JoinHandle<(Written, Layers)>,
+    live: &Live,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Written> {
     let (mut captured, mut moved) = (0, Instant::now());
     while !writing.is_finished() {
         let now = live.captured.load(Ordering::Relaxed);
@@ -100,7 +104,8 @@ fn written(writing: JoinHandle<Written>, live: &Live, interrupt: &Interrupt) -> 
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    Ok(writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    let (written, layers) = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    Ok(written.with(&layers))
 }
 
 /// Why a capture ended.

@@ -18,6 +18,7 @@ use quaver_clock::{Counter, CounterSupport, TaiState};
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::{ExitCode, failure, sentence};
+use quaver_instrument::rights;
 use quaver_pcapng::{InterfaceFacts, SectionFacts};
 use quaver_view::Cell;
 use serde_json::json;
@@ -182,6 +183,7 @@ impl Session {
             layer: args.layer,
             only_outgoing: args.direction == crate::args::WantedDirection::Out,
             output: self.output,
+            place: args.output.as_deref().map(|output| rights::place_of(output).to_owned()),
             told,
             limits,
             cpu: plan.write_cpu,

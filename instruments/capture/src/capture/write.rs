@@ -10,8 +10,10 @@ use crate::record::{Blocks, Frame, Layers, LinkKind, PacketKind, RawCounts, Stam
 use quaver_abi::stamp::{Layer, PacketStamps};
 use quaver_capture_analysis::flows::CaptureFigures;
 use quaver_clock::live::LiveReader;
+use quaver_instrument::rights;
 use quaver_pcapng::{PacketDirection, PacketRecord, Reception, WriteError};
 use quaver_probe::thread::{Setting, ThreadSettings};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -74,6 +76,16 @@ pub(super) struct Written {
     pub(super) notes: Vec<String>,
 }
 
+impl Written {
+    /// With the counts of the programs below, which end.
+    pub(super) fn with(mut self, layers: &Layers) -> Self {
+        self.stamps_lost = layers.lost();
+        self.stamps_unmatched = layers.unmatched();
+        self.raw = layers.raw_counts();
+        self
+    }
+}
+
 /// The writing thread's belongings.
 pub(super) struct Writer {
     pub(super) blocks: Blocks,
@@ -84,6 +96,8 @@ pub(super) struct Writer {
     pub(super) layer: Layer,
     pub(super) only_outgoing: bool,
     pub(super) output: Option<Output>,
+    /// Where its files are; none where no file is made any more.
+    pub(super) place: Option<PathBuf>,
     /// The account of the first file.
     pub(super) told: FileAccount,
     pub(super) limits: Limits,
@@ -93,14 +107,17 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Writes until the capture thread has ended and all is written.
-    pub(super) fn run(mut self) -> Written {
+    /// Writes until the capture thread has ended and all is written. The programs below are given back: this thread has no right to
+    /// take them out.
+    pub(super) fn run(mut self) -> (Written, Layers) {
         let settings =
             ThreadSettings { cpu: self.cpu, required: vec![Setting::Cpu], ..ThreadSettings::default() };
         let mut notes = Vec::new();
         if let Err(refused) = settings.prepare() {
             notes.push(format!("writing thread: {refused}"));
         }
+        // Before it sees the first packet.
+        rights::keep_output(self.place.as_deref());
         let mut to = Desk {
             fates: vec![Fates::default(); self.links.len()],
             output: self.output.take(),
@@ -137,18 +154,19 @@ impl Writer {
         self.write_due(&mut to, true);
         to.flush(self.layer);
         self.live.captured.store(to.captured, Ordering::Relaxed);
-        Written {
+        let written = Written {
             fates: to.fates,
             output: to.output,
             told: to.told,
             failed: to.failed,
             figures: to.flows.map(Flows::finish),
-            stamps_lost: self.layers.lost(),
-            stamps_unmatched: self.layers.unmatched(),
-            raw: self.layers.raw_counts(),
+            stamps_lost: 0,
+            stamps_unmatched: 0,
+            raw: None,
             limited: to.limited,
             notes,
-        }
+        };
+        (written, self.layers)
     }
 
     fn take(&mut self, taken: StampedBlock) {

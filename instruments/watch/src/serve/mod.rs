@@ -105,6 +105,7 @@ fn spawn(body: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
     let none = Confinement {
         files: Some(Files::default()),
         network: Network::Nothing,
+        programs: false,
         capabilities: CapabilitySet::empty(),
     };
     let confined = move || {

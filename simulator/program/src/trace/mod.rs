@@ -14,9 +14,14 @@ mod thin;
 
 use crate::trace::args::SimTraceArgs;
 use quaver_instrument::exit_code::ExitCode;
+use quaver_instrument::rights;
 
 /// Traces a program, or looks at a trace. Of a program that was traced, the process ends here with its status.
 pub(super) fn run(args: &SimTraceArgs) -> anyhow::Result<ExitCode> {
+    if let Some(path) = [&args.info, &args.armour, &args.thin].into_iter().flatten().next() {
+        let place = args.output.as_deref().map(rights::place_of);
+        rights::keep(&[path], place.as_slice());
+    }
     if let Some(path) = &args.info {
         return info::run(path, args.json);
     }

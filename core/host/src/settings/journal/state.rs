@@ -185,6 +185,9 @@ pub(super) fn judge(contact: &dyn Contact, state: &JournalSummary, entry: &Entry
     {
         return match contact::dwelling(root, theirs) {
             Dwelling::Nobody => Judgement::Vanished("its network namespace is gone".to_owned()),
+            Dwelling::Hidden => Judgement::Unreadable(TuneError::NotPermitted {
+                operation: format!("looking for the network namespace of {}", entry.knob),
+            }),
             Dwelling::At(path) => {
                 Judgement::Elsewhere(format!("sudo nsenter --net={path} quaver tune revert"))
             }

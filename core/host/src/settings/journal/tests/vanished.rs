@@ -4,6 +4,8 @@ use super::super::super::knob::{Change, Knob};
 use super::super::{Fate, Is, Journal, Others, Undone};
 use super::machine;
 use crate::settings::fake::FakeMachine;
+use rustix::thread::CapabilitySets;
+use std::os::unix::fs::PermissionsExt;
 
 fn kept(machine: &FakeMachine, change: &Change) -> Journal {
     let journal = Journal::open(&machine.place());
@@ -95,6 +97,20 @@ fn a_setting_of_another_namespace_is_reached_or_known_to_be_gone() {
         Is::Elsewhere { remedy: way.to_owned() }
     );
     link("proc/77/ns/net", 1);
+    // Whoever may not see where a process is does not take the namespace for gone.
+    let hide = |mode| std::fs::set_permissions(machine.path("proc/77/ns"), PermissionsExt::from_mode(mode));
+    hide(0o000).unwrap();
+    let undone = std::thread::scope(|scope| {
+        let unprivileged = || {
+            let none = rustix::thread::CapabilitySet::empty();
+            let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+            rustix::thread::set_capabilities(None, sets).unwrap();
+            revert(&journal)
+        };
+        scope.spawn(unprivileged).join().unwrap()
+    });
+    hide(0o755).unwrap();
+    assert!(matches!(&undone.fate, Fate::Pending { reason } if reason.contains("namespace")), "{undone:?}");
     assert!(matches!(revert(&journal).fate, Fate::Vanished { .. }));
     assert_eq!(machine.text("proc/sys/net/core/netdev_budget"), "600\n", "this one is another namespace's");
 }
