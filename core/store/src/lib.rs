@@ -6,6 +6,7 @@
 //! in `docs/formats.md`.
 #![forbid(unsafe_code)]
 
+pub mod bounded;
 pub mod columns;
 pub mod containment;
 pub mod convert;
