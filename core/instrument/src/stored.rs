@@ -1,6 +1,7 @@
 //! Verbs on stored runs, of whatever kinds a program knows: `quaver analyze`, `report`, `export`, `compare`, `runs`, `query`,
 //! `schema`, `migrate`, `scrub`.
 
+use crate::analyses;
 use crate::compare::{self, CompareArgs};
 use crate::deliver::{deliver, say_written};
 use crate::exit_code::{ExitCode, failure, sentence};
@@ -131,6 +132,9 @@ impl Stored {
     /// Analyses a run, stores its results and prints them. Raw segments of a run that was cut short are read as they are and left
     /// as they are, for the run may still be recording. A file is of one of the kinds that instruments read.
     fn analyze(&self, args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
+        if analyses::asked(args) {
+            return analyses::run(args, |run| self.kind_of(run));
+        }
         if args.run.is_file() {
             rights::keep(&[&args.run], &[]);
             return self.file_kind(&args.run)?.analyze(args);
@@ -195,7 +199,7 @@ impl Stored {
 }
 
 /// Whether a run's directory may not be written by us.
-fn is_read_only(error: &anyhow::Error) -> bool {
+pub(crate) fn is_read_only(error: &anyhow::Error) -> bool {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     let kinds = error.chain().filter_map(|cause| Some(cause.downcast_ref::<std::io::Error>()?.kind()));
     kinds.into_iter().any(|kind| matches!(kind, PermissionDenied | ReadOnlyFilesystem))
@@ -210,7 +214,11 @@ fn place_of(target: &Path) -> &Path {
     }
 }
 
-fn analyzed(kind: &dyn RunKind, run: &RunDir, late: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
+pub(crate) fn analyzed(
+    kind: &dyn RunKind,
+    run: &RunDir,
+    late: Option<Duration>,
+) -> anyhow::Result<Box<dyn Analyzed>> {
     match kind.no_late() {
         Some(message) if late.is_some() => Err(failure(ExitCode::Usage, message)),
         _ => kind.analyze(run, late),

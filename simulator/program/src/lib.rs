@@ -6,7 +6,6 @@ pub mod emulator;
 pub mod intervals;
 pub mod perfetto;
 mod runs;
-pub mod shard;
 pub mod stored;
 pub mod view;
 
