@@ -6,6 +6,7 @@ use crate::material::Material;
 use crate::runs::{AnalyzeArgs, ExportArgs};
 use clap::{ArgMatches, Command};
 use quaver_store::run::RunDir;
+use quaver_store::table::Table;
 use quaver_view::Document;
 use serde_json::Value;
 use std::io::Write;
@@ -20,6 +21,8 @@ pub struct Instrument {
     pub kinds: &'static [&'static dyn RunKind],
     /// Kinds of files, besides runs, that `quaver analyze` takes.
     pub files: &'static [&'static dyn FileKind],
+    /// Tables of its runs, besides those of the store.
+    pub tables: &'static [&'static Table],
     /// How its own errors end the process.
     pub status: StatusJudge,
 }
@@ -27,7 +30,7 @@ pub struct Instrument {
 impl Instrument {
     /// One without runs, files and errors of its own.
     pub const fn of(verbs: &'static [Verb]) -> Self {
-        Self { verbs, kinds: &[], files: &[], status: |_| None }
+        Self { verbs, kinds: &[], files: &[], tables: &[], status: |_| None }
     }
 }
 

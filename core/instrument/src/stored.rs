@@ -17,6 +17,7 @@ use crate::schema::{self, SchemaArgs};
 use crate::scrub::{self, ScrubArgs};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use quaver_store::run::RunDir;
+use quaver_store::table::{TABLES, Table};
 use std::path::Path;
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub struct Stored {
     pub kinds: Vec<&'static dyn RunKind>,
     /// Kinds of files, besides runs, that it analyses.
     pub files: Vec<&'static dyn FileKind>,
+    /// Tables that it knows, besides those of the store.
+    pub tables: Vec<&'static Table>,
     /// The text of `docs/interface.txt`: keys and words that files of runs have.
     pub interface: &'static str,
 }
@@ -99,12 +102,12 @@ impl Stored {
             "schema" => Some(
                 SchemaArgs::from_arg_matches(matches)
                     .map_err(asked)
-                    .and_then(|args| schema::run(&args, &self.kinds, &command())),
+                    .and_then(|args| schema::run(&args, &self.kinds, &self.all_tables(), &command())),
             ),
             "migrate" => Some(
                 MigrateArgs::from_arg_matches(matches)
                     .map_err(asked)
-                    .and_then(|args| migrate::run(&args, |run| self.kind_of(run))),
+                    .and_then(|args| migrate::run(&args, &self.all_tables(), |run| self.kind_of(run))),
             ),
             "scrub" => Some(
                 ScrubArgs::from_arg_matches(matches)
@@ -113,6 +116,10 @@ impl Stored {
             ),
             _ => None,
         }
+    }
+
+    fn all_tables(&self) -> Vec<&'static Table> {
+        TABLES.iter().chain(&self.tables).copied().collect()
     }
 
     /// The kind of a run, by the verb that made it.

@@ -28,6 +28,7 @@ pub mod rewrite;
 pub mod rows;
 pub mod run;
 pub mod segments;
+pub mod table;
 pub mod timeline;
 mod turns;
 pub mod utc;

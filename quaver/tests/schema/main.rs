@@ -98,34 +98,51 @@ fn json(path: &Path) -> Value {
 /// Names of all schemas: of verbs that share one, the first.
 fn names() -> Vec<String> {
     let list = text(&quaver(Path::new(ROOT), &["schema"]), 0);
-    list.lines().map(|line| line.split([',', ':']).next().expect("a name").to_owned()).collect()
+    let names = list.lines().map(|line| line.split([',', ':']).next().expect("a name").to_owned());
+    names.filter(|name| name != TABLES).collect()
 }
+
+/// The columns of tables, beside the schemas.
+const TABLES: &str = "tables";
 
 fn schema(name: &str) -> PathBuf {
     Path::new(ROOT).join(format!("docs/schema/{name}.json"))
 }
 
+/// What the file `place` holds has to be `now`, or becomes it where that is asked for.
+fn same_as_written(place: &Path, now: &str) {
+    if std::env::var_os("QUAVER_BLESS").is_some() {
+        fs::write(place, now).expect("it can be written");
+    }
+    let before = fs::read_to_string(place).unwrap_or_default();
+    let differs = before.lines().zip(now.lines()).find(|(before, now)| before != now);
+    assert!(
+        before == now,
+        "{} is not what the program prints, first in {differs:?}; if that is meant, run\n  \
+         QUAVER_BLESS=1 cargo test -p quaver --test schema",
+        place.display()
+    );
+}
+
 #[test]
 fn the_schemas_are_those_that_are_written_down() {
     let folder = Path::new(ROOT).join("docs/schema");
-    let bless = std::env::var_os("QUAVER_BLESS").is_some();
     let names = names();
     for name in &names {
         let now = text(&quaver(Path::new(ROOT), &["schema", name]), 0);
-        if bless {
-            fs::write(schema(name), &now).expect("it can be written");
-        }
-        let before = fs::read_to_string(schema(name)).unwrap_or_default();
-        let differs = before.lines().zip(now.lines()).find(|(before, now)| before != now);
-        assert!(
-            before == now,
-            "the schema {name} is not that of docs/schema, first in {differs:?}; if that is meant, run\n  \
-             QUAVER_BLESS=1 cargo test -p quaver --test schema"
-        );
+        same_as_written(&schema(name), &now);
     }
     let files = fs::read_dir(folder).expect("it is committed").map(|entry| entry.expect("a file").path());
     let files: BTreeSet<PathBuf> = files.collect();
     assert_eq!(files, names.iter().map(|name| schema(name)).collect());
+}
+
+#[test]
+fn the_columns_of_tables_are_those_that_are_written_down() {
+    let own = text(&quaver(Path::new(ROOT), &["schema", TABLES]), 0);
+    // The simulator is a program of its own.
+    let now = format!("{own}\n{}", quaver_sim_program::intervals::TABLE.markdown());
+    same_as_written(&Path::new(ROOT).join("docs/tables.md"), &now);
 }
 
 #[test]
