@@ -106,7 +106,7 @@ pub struct ExportArgs {
     /// The late packets, piece by piece, as comma-separated values
     #[arg(long, group = "format")]
     pub late_csv: bool,
-    /// A table of any run (samples, events, ...) as comma-separated values
+    /// A table of any run (samples, events, sync/sync-1-2-0, ...) as comma-separated values
     #[arg(long, group = "format", value_name = "TABLE")]
     pub csv: Option<String>,
     /// A table of any run, an object a line
