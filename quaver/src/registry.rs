@@ -34,6 +34,7 @@ pub(crate) fn verbs() -> impl Iterator<Item = &'static Verb> {
 pub(crate) static STORED: LazyLock<Stored> = LazyLock::new(|| Stored {
     kinds: INSTRUMENTS.iter().flat_map(|instrument| instrument.kinds).copied().collect(),
     files: INSTRUMENTS.iter().flat_map(|instrument| instrument.files).copied().collect(),
+    tables: INSTRUMENTS.iter().flat_map(|instrument| instrument.tables).copied().collect(),
     interface: INTERFACE,
 });
 

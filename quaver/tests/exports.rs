@@ -1,5 +1,8 @@
 //! What each kind of runs is exported to, as `docs/formats.md` has it, and read by programs that are not ours.
 
+#[path = "sync_run/mod.rs"]
+mod sync_run;
+
 use quaver_testbed::privileged::{Lack, skip};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -110,6 +113,62 @@ fn each_export_is_there_or_refused_as_the_table_says() {
             }
         }
     }
+}
+
+/// A thread that waits for another's lock.
+const PROGRAM: &str = r#"
+#include <pthread.h>
+#include <unistd.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void *run(void *own)
+{
+	pthread_mutex_lock(&lock);
+	pthread_mutex_unlock(&lock);
+	return own;
+}
+int main(void)
+{
+	pthread_t other;
+	pthread_mutex_lock(&lock);
+	pthread_create(&other, 0, run, 0);
+	usleep(100000);
+	pthread_mutex_unlock(&lock);
+	return pthread_join(other, 0);
+}
+"#;
+
+/// Counts kinds of events in CSV, by pyarrow.
+const COUNTED: &str = "import collections, json, sys, pyarrow.csv as csv\n\
+    table = csv.read_csv(sys.argv[1])\n\
+    print(json.dumps({'kinds': collections.Counter(table['kind_name'].to_pylist()), 'details': sorted(set(table['detail_name'].to_pylist()))}))";
+
+#[test]
+fn a_recording_is_a_table_by_its_place() {
+    let bench = sync_run::Bench::of_text(PROGRAM, &[]);
+    let recorded = bench.run(&["--quiet"]);
+    assert_eq!(recorded.status.code(), Some(0), "{}", String::from_utf8_lossy(&recorded.stderr));
+    let run = bench.last_run();
+    let tables = std::fs::read_dir(run.join("sync")).expect("a folder");
+    let names = tables.map(|entry| entry.expect("a file").path());
+    let table = names.into_iter().find(|path| path.extension().is_some_and(|end| end == "parquet"));
+    let name =
+        table.as_ref().and_then(|table| table.file_stem()).expect("it is packed").to_str().expect("text");
+    let (run, target) = (run.to_str().expect("text"), bench.place().join("events.csv"));
+    let place = format!("sync/{name}");
+    done(bench.place(), &["export", run, "--csv", &place, "-o", target.to_str().expect("text")]);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/interop/python-venv.sh");
+    let place = text(&Command::new(script).arg("--where").output().expect("it starts"));
+    let python =
+        Command::new(format!("{}/bin/python", place.trim())).args(["-c", COUNTED]).arg(&target).output();
+    let found = text(&python.expect("scripts/setup.sh test puts it there"));
+    let found: serde_json::Value = serde_json::from_str(&found).expect("pyarrow reads the file");
+    for (kind, least) in [("lock-entry", 1), ("lock-exit", 1), ("create", 1), ("thread-start", 2)] {
+        assert!(found["kinds"][kind].as_u64() >= Some(least), "{kind}: {found}");
+    }
+    assert!(found["details"].as_array().expect("a list").contains(&"mutex".into()), "{found}");
+    let refused = quaver(bench.place(), &["export", run, "--csv", "sync"]).output().expect("starts");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains(name), "{refused:?}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use quaver_store::run::RunDir;
 use quaver_testbed::privileged::privileged;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -129,6 +130,95 @@ fn a_run_read_again_gives_the_same_octets() {
 }
 
 /// Whether the lines of the export, the table of late packets and the summary, all by one threshold, tell the same.
+/// Runs of earlier programs, of three kinds.
+const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/migrate/kept");
+
+/// Two copies of each kept run, below `place`.
+fn copies(place: &Path) {
+    for run in fs::read_dir(KEPT).unwrap().map(|entry| entry.unwrap().path()) {
+        for copy in ["a", "b"] {
+            let here = place.join(copy).join(run.file_name().unwrap());
+            fs::create_dir_all(&here).unwrap();
+            for file in fs::read_dir(&run).unwrap().map(|entry| entry.unwrap().path()) {
+                fs::copy(&file, here.join(file.file_name().unwrap())).unwrap();
+            }
+        }
+    }
+}
+
+/// Bytes of all files below a directory, by their places in it.
+fn tree(root: &Path, place: &Path, into: &mut BTreeMap<PathBuf, Vec<u8>>) {
+    for path in fs::read_dir(place).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() {
+            tree(root, &path, into);
+        } else {
+            into.insert(path.strip_prefix(root).unwrap().to_owned(), fs::read(&path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn shards_of_many_runs_leave_what_one_process_leaves() {
+    let place = tempfile::tempdir().unwrap();
+    // Reports name their run's path, so both have the same one.
+    let root = place.path().join("runs");
+    let analyzed = |shards: &[&[(&str, &str)]]| {
+        copies(&root);
+        let mut done = Vec::new();
+        for environment in shards {
+            let mut command = quaver(&["analyze", "--json"]);
+            let words = root.join("b");
+            command.arg(&words).arg(root.join("a")).arg(&words).current_dir(place.path());
+            if !environment.is_empty() {
+                command.args(["--shard", "auto"]).envs(environment.iter().copied());
+            }
+            let output = command.output().unwrap();
+            expect(&output, 0);
+            let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!((&found["schema"], &found["of"]), (&"quaver.analyses/1".into(), &6.into()));
+            let runs = found["runs"].as_array().unwrap().iter();
+            done.push(runs.map(|run| run["run"].as_str().unwrap().to_owned()).collect::<Vec<_>>());
+        }
+        let mut files = BTreeMap::new();
+        tree(&root, &root, &mut files);
+        fs::remove_dir_all(&root).unwrap();
+        (done, files)
+    };
+    let (whole, by_one) = analyzed(&[&[]]);
+    let slurm =
+        |id| [("SLURM_ARRAY_TASK_ID", id), ("SLURM_ARRAY_TASK_MIN", "3"), ("SLURM_ARRAY_TASK_COUNT", "4")];
+    let (parts, by_four) = analyzed(&["6", "3", "5", "4"].map(slurm).each_ref().map(|task| &task[..]));
+    assert!(parts.iter().all(|part| part.len() < whole[0].len()), "each does a part: {parts:?}");
+    let mut all: Vec<&String> = parts.iter().flatten().collect();
+    all.sort();
+    assert_eq!(all, whole[0].iter().collect::<Vec<_>>(), "each run is in one part");
+    assert!(by_one.len() > 6 * 4 && by_one.keys().any(|file| file.ends_with("report.html")));
+    for (file, bytes) in &by_one {
+        assert!(by_four.get(file) == Some(bytes), "{} differs", file.display());
+    }
+    assert_eq!(by_one.len(), by_four.len());
+}
+
+#[test]
+fn a_run_that_cannot_be_analysed_leaves_the_others_done() {
+    let place = tempfile::tempdir().unwrap();
+    copies(place.path());
+    let broken = place.path().join("a/noise-2026-11-25");
+    fs::write(broken.join("gaps.parquet"), "no table").unwrap();
+    let said = on(place.path(), "analyze", &["--json"]);
+    expect(&said, 5);
+    let found: Value = serde_json::from_slice(&said.stdout).unwrap();
+    assert_eq!((found["runs"].as_array().unwrap().len(), found["refused"].as_array().unwrap().len()), (5, 1));
+    assert_eq!(found["refused"][0]["run"], broken.to_str().unwrap());
+    assert_eq!(found["result"]["verdict"], "5 of 6 runs were analysed.");
+    let [one, other] = ["a", "b"].map(|copy| place.path().join(copy).join("chase-2026-11-25"));
+    let both = [other.to_str().unwrap(), "--fail-if", "lateness.packets >= 0"];
+    expect(&on(&one, "analyze", &both), 1);
+    let said = on(place.path(), "analyze", &["--shard", "auto"]);
+    expect(&said, 2);
+    assert!(stderr(&said).contains("SLURM_ARRAY_TASK_ID"), "{}", stderr(&said));
+}
+
 fn agrees(run: &Path, lines: &mut dyn Iterator<Item = &str>) {
     expect(&on(run, "analyze", &["--late", "1ns", "--json"]), 0);
     let table = TableReader::open(&run.join("late.parquet"), "late").unwrap();

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Questions in SQL about a billion packets in a hundred runs. Called by scripts/bench.sh.
+#   BENCH_PACKETS   as many packets [1e9]
+#   BENCH_RUNS      in as many runs [100]
 set -euo pipefail
 
-packets=1e9 each=1e7
-[ -z "${BENCH_BRIEF:-}" ] || { packets=4e6 each=1e6; }
+packets="${BENCH_PACKETS:-1e9}" runs_asked="${BENCH_RUNS:-100}"
+[ -z "${BENCH_BRIEF:-}" ] || { packets=4e6 runs_asked=4; }
 scripts/interop/python-venv.sh
 python="$(scripts/interop/python-venv.sh --where)/bin/python"
 QUAVER_DUCKDB="$("$python" -c 'import duckdb_cli, pathlib; print(pathlib.Path(duckdb_cli.__file__).parent / "duckdb")')"
@@ -15,6 +17,7 @@ if [ "$free" -lt "$("$python" -c "print(int($packets * 18))")" ]; then
     echo "bench: query: $BENCH_SCRATCH has no room for $packets packets; name another place with TMPDIR" >&2
     exit 6
 fi
+each="$("$python" -c "print(int($packets) // $runs_asked)")"
 run "$python" scripts/bench/query_runs.py "$runs" "$packets" "$each"
 du -sb "$runs" | cut -f1 >"$BENCH_OUT/query/bytes.txt"
 "$QUAVER_DUCKDB" -version >"$BENCH_OUT/query/versions.txt"

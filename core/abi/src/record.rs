@@ -7,7 +7,7 @@
 mod threads;
 
 use crate::wire::rtp::RtpHeader;
-use strum::FromRepr;
+use strum::{FromRepr, IntoStaticStr};
 pub use threads::{OffCpu, Sleep, SleepObject, WakeContext, Wakeup, served};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -281,7 +281,8 @@ impl EventKind {
 }
 
 /// Where a loop was in the turn of an [`EventKind::LoopGap`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[repr(u8)]
 pub enum GapPlace {
     /// In its own code, between two receive calls.

@@ -18,7 +18,7 @@
 //! process may end at any instant and every record that is marked is whole. A page that was handed out to a
 //! thread that then died before it wrote its chunk's header is zero and is skipped.
 
-use strum::{FromRepr, VariantArray};
+use strum::{FromRepr, IntoStaticStr, VariantArray};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// First eight bytes of a segment of the recorder.
@@ -91,7 +91,8 @@ impl SyncRecord {
 ///
 /// Locks that were free when asked for and unlocks that nobody waited for are counted ([`SyncRingHeader`]) and but for a
 /// sample not recorded, and so are posts of a semaphore that nobody waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 #[repr(u8)]
 pub enum SyncKind {
     /// l_e: a mutex, or a read-write lock for writing, or a spin lock ([`SyncObject`] in detail), was asked for
@@ -204,7 +205,8 @@ impl SyncKind {
 }
 
 /// How a call ended (low five bits of [`SyncRecord::outcome`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[repr(u8)]
 pub enum SyncOutcome {
     /// It did what was asked (or has not ended: entries).
@@ -247,7 +249,8 @@ pub mod outcome_flags {
 }
 
 /// What kind of lock an event is about (`detail` of lock, read-lock and unlock events).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[repr(u32)]
 pub enum SyncObject {
     /// `pthread_mutex_t`.

@@ -1,5 +1,6 @@
 //! What every instrument is made of: command-line parts, recording, exit statuses, results.
 
+mod analyses;
 pub mod args;
 pub mod bins;
 pub mod causes;
@@ -33,6 +34,7 @@ pub mod run_list;
 pub mod runs;
 pub mod schema;
 mod scrub;
+pub mod shard;
 mod stage;
 pub mod stored;
 pub mod tell;

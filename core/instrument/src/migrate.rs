@@ -13,6 +13,7 @@ use quaver_store::events::{read_events, write_events};
 use quaver_store::packets::{read_packets_and_media, stamps, write_packets_and_media};
 use quaver_store::rewrite::{column_names, restate};
 use quaver_store::run::RunDir;
+use quaver_store::table::Table as StoredTable;
 use quaver_view::{Cell, Document, Section, Table, Tone, text};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -69,6 +70,7 @@ struct Restated {
 /// Copies the runs, one after the other. One that is refused leaves no copy, and the others are made.
 pub(crate) fn run(
     args: &MigrateArgs,
+    known: &[&StoredTable],
     kind_of: impl Fn(&RunDir) -> anyhow::Result<&'static dyn RunKind>,
 ) -> anyhow::Result<ExitCode> {
     fs::create_dir_all(&args.output).with_context(|| format!("making {}", args.output.display()))?;
@@ -82,7 +84,7 @@ pub(crate) fn run(
             ended = Some(ExitCode::Interrupted);
             break;
         }
-        match run.map_err(anyhow::Error::new).and_then(|run| one(&run, &args.output, &kind_of)) {
+        match run.map_err(anyhow::Error::new).and_then(|run| one(&run, &args.output, known, &kind_of)) {
             Ok(migrated) => done.push(migrated),
             Err(error) => {
                 crate::tell!("quaver: migrate {}: {}", path.display(), sentence(&error));
@@ -99,6 +101,7 @@ pub(crate) fn run(
 fn one(
     run: &RunDir,
     output: &Path,
+    known: &[&StoredTable],
     kind_of: &dyn Fn(&RunDir) -> anyhow::Result<&'static dyn RunKind>,
 ) -> anyhow::Result<Migrated> {
     let kind = kind_of(run)?;
@@ -109,7 +112,7 @@ fn one(
     copy_files(&real, copy)?;
     let before = version(copy);
     let mut tables = Vec::new();
-    restate_tables(&real, copy, Path::new(""), &mut tables)?;
+    restate_tables(&real, copy, (Path::new(""), known), &mut tables)?;
     let copied = RunDir::open(copy)?;
     let found = kind.analyze(&copied, None)?;
     found.store(&copied)?;
@@ -157,7 +160,12 @@ fn version(run: &Path) -> Option<String> {
 }
 
 /// Writes all tables below a folder of the copy anew.
-fn restate_tables(from: &Path, to: &Path, below: &Path, into: &mut Vec<Restated>) -> anyhow::Result<()> {
+fn restate_tables(
+    from: &Path,
+    to: &Path,
+    (below, known): (&Path, &[&StoredTable]),
+    into: &mut Vec<Restated>,
+) -> anyhow::Result<()> {
     let folder = from.join(below);
     let mut entries = Vec::new();
     for entry in fs::read_dir(&folder).with_context(|| format!("listing {}", folder.display()))? {
@@ -167,15 +175,15 @@ fn restate_tables(from: &Path, to: &Path, below: &Path, into: &mut Vec<Restated>
     for path in entries {
         let below = below.join(path.file_name().unwrap_or_default());
         if path.is_dir() {
-            restate_tables(from, to, &below, into)?;
+            restate_tables(from, to, (&below, known), into)?;
         } else if path.extension().is_some_and(|end| end == "parquet") {
-            into.push(restate_table(&path, &to.join(&below), &below)?);
+            into.push(restate_table(&path, &to.join(&below), &below, known)?);
         }
     }
     Ok(())
 }
 
-fn restate_table(from: &Path, to: &Path, name: &Path) -> anyhow::Result<Restated> {
+fn restate_table(from: &Path, to: &Path, name: &Path, known: &[&StoredTable]) -> anyhow::Result<Restated> {
     let table = table_name(from)?;
     let mut stamps_now_missing = 0;
     let same = match table.as_str() {
@@ -192,8 +200,9 @@ fn restate_table(from: &Path, to: &Path, name: &Path) -> anyhow::Result<Restated
             read_events(to)? == events
         }
         other => {
-            restate(from, to, other)?;
-            column_names(to)? == column_names(from)?
+            restate(from, to, other, known)?;
+            let now = column_names(to)?;
+            column_names(from)?.iter().all(|column| now.contains(column))
         }
     };
     if !same {

@@ -6,6 +6,7 @@ use crate::material::Material;
 use crate::runs::{AnalyzeArgs, ExportArgs};
 use clap::{ArgMatches, Command};
 use quaver_store::run::RunDir;
+use quaver_store::table::Table;
 use quaver_view::Document;
 use serde_json::Value;
 use std::io::Write;
@@ -20,6 +21,8 @@ pub struct Instrument {
     pub kinds: &'static [&'static dyn RunKind],
     /// Kinds of files, besides runs, that `quaver analyze` takes.
     pub files: &'static [&'static dyn FileKind],
+    /// Tables of its runs, besides those of the store.
+    pub tables: &'static [&'static Table],
     /// How its own errors end the process.
     pub status: StatusJudge,
 }
@@ -27,7 +30,7 @@ pub struct Instrument {
 impl Instrument {
     /// One without runs, files and errors of its own.
     pub const fn of(verbs: &'static [Verb]) -> Self {
-        Self { verbs, kinds: &[], files: &[], status: |_| None }
+        Self { verbs, kinds: &[], files: &[], tables: &[], status: |_| None }
     }
 }
 
@@ -168,4 +171,16 @@ pub type Exporter<T> = fn(&T, &mut dyn Write) -> anyhow::Result<()>;
 /// The error of an export that a kind of runs does not have.
 pub fn not_exported(message: impl Into<String>) -> anyhow::Error {
     failure(ExitCode::Usage, message)
+}
+
+/// Analyses a run. Lateness is asked for (`late`) of packets alone.
+pub(crate) fn analyzed(
+    kind: &dyn RunKind,
+    run: &RunDir,
+    late: Option<Duration>,
+) -> anyhow::Result<Box<dyn Analyzed>> {
+    match kind.no_late() {
+        Some(message) if late.is_some() => Err(failure(ExitCode::Usage, message)),
+        _ => kind.analyze(run, late),
+    }
 }

@@ -121,3 +121,9 @@ pub fn ended_early(manifest: &Manifest, interrupted: bool) -> Option<ExitCode> {
         None => None,
     }
 }
+/// Whether a run's directory may not be written by us.
+pub(crate) fn is_read_only(error: &anyhow::Error) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    let kinds = error.chain().filter_map(|cause| Some(cause.downcast_ref::<std::io::Error>()?.kind()));
+    kinds.into_iter().any(|kind| matches!(kind, PermissionDenied | ReadOnlyFilesystem))
+}

@@ -2,6 +2,7 @@
 
 use crate::args::DirectionName;
 use crate::quantity;
+use crate::shard::ShardWanted;
 use crate::threshold::{self, FailIf};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -25,6 +26,13 @@ Examples:
   quaver analyze capture.pcapng --layer application --json
   tcpdump -i eth0 --time-stamp-precision=nano -w capture.pcap udp && quaver analyze capture.pcap
   cyclictest -q -m -p 90 -h 200 -l 100000 --json=before.json && quaver analyze before.json
+  quaver analyze runs/ --shard 1/4
+  sbatch --array=1-16 --wrap 'quaver analyze /shared/runs --shard auto'
+
+Of many runs (several, or a directory with runs below), each is analysed and stored as by itself. --shard takes
+every n-th of them in the order of their paths. auto takes the part from SLURM_ARRAY_TASK_ID, _COUNT, _MIN and _STEP,
+or from JOB_COMPLETION_INDEX and JOB_COMPLETIONS of Kubernetes. A run that cannot be analysed is named, and the
+others are done.
 
 Of a capture, of quaver, tcpdump, Wireshark or anybody: which flows there are, their rate and
 delta T; what was lost, came twice or out of order by the senders' own numbers (RTP, STAMP, quaver
@@ -36,9 +44,15 @@ Of results of other tools: each quantity by its own name, and what the file leav
 cyclictest (histogram or --json), rtla timerlat and osnoise (hist or top), irtt (JSON), iperf3 (JSON of UDP),
 flent (.flent.gz), and full logs of sockperf.")]
 pub struct AnalyzeArgs {
-    /// Run directory, capture (pcapng or pcap), log of Jitlat, or results of another tool
+    /// Run directory, directory with runs below, capture (pcapng or pcap), log of Jitlat, or results of another tool
     #[arg(value_name = "RUN|FILE")]
     pub run: PathBuf,
+    /// More runs, and directories with runs below
+    #[arg(value_name = "RUN")]
+    pub more: Vec<PathBuf>,
+    /// Analyse one part of many runs only: i/n (from 1/n to n/n), auto, or auto/n
+    #[arg(long, value_name = "PART")]
+    pub shard: Option<ShardWanted>,
     /// Take times of a capture from this layer's stamps [default: each packet's own time]
     #[arg(long, value_name = "LAYER", value_parser = stamp_layer())]
     pub layer: Option<Layer>,
@@ -92,7 +106,7 @@ pub struct ExportArgs {
     /// The late packets, piece by piece, as comma-separated values
     #[arg(long, group = "format")]
     pub late_csv: bool,
-    /// A table of any run (samples, events, ...) as comma-separated values
+    /// A table of any run (samples, events, sync/sync-1-2-0, ...) as comma-separated values
     #[arg(long, group = "format", value_name = "TABLE")]
     pub csv: Option<String>,
     /// A table of any run, an object a line

@@ -6,6 +6,7 @@ use crate::registry::RunKind;
 use crate::results::to_stdout;
 use clap::{Args, Command};
 use quaver_store::manifest::{FormatVersion, Manifest};
+use quaver_store::table::Table;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
@@ -16,6 +17,9 @@ const MANIFEST: &str = "manifest";
 
 /// Name of the schema of what `--json` of every verb has.
 const RESULT: &str = "result";
+
+/// Name of the columns of tables, as Markdown.
+const TABLES: &str = "tables";
 
 /// Verbs whose `--json` prints rows of a table, or a log line by line.
 const OF_LINES: [&str; 2] = ["query", "serve"];
@@ -28,12 +32,14 @@ const SIMULATOR: &str = "sim";
 #[command(after_help = "Examples:\n  \
     quaver schema                     what there is\n  \
     quaver schema noise > noise.json  then: check-jsonschema --schemafile noise.json RUN/summary.json\n  \
-    quaver schema tune audit          what its --json prints\n\n\
+    quaver schema tune audit          what its --json prints\n  \
+    quaver schema tables              columns of Parquet files, as Markdown\n\n\
     What --json prints follows the schema of its verb, with the key result; summary.json of the run lacks that key.\n\
     A schema describes the files of its version by this program and by earlier ones. A key that it does not require may be\n\
     absent, which means the same as null. Keys that it does not name may be there: a newer program wrote them.")]
 pub struct SchemaArgs {
-    /// Verb whose --json and summary.json are described, manifest for manifest.json, or result for what --json of every verb has
+    /// Verb whose --json and summary.json are described, manifest for manifest.json, tables for columns of Parquet files, or
+    /// result for what --json of every verb has
     /// [default: list what there is]
     #[arg(value_name = "VERB")]
     pub of: Vec<String>,
@@ -100,7 +106,12 @@ fn takes_null(property: &Value) -> bool {
 }
 
 /// Prints a schema, or the names of all. `program` is the whole command line.
-pub(crate) fn run(args: &SchemaArgs, kinds: &[&dyn RunKind], program: &Command) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(
+    args: &SchemaArgs,
+    kinds: &[&dyn RunKind],
+    tables: &[&Table],
+    program: &Command,
+) -> anyhow::Result<ExitCode> {
     let verbs = verbs_with_json(program);
     if args.of.is_empty() {
         to_stdout(list(kinds, &verbs).as_bytes())?;
@@ -108,6 +119,11 @@ pub(crate) fn run(args: &SchemaArgs, kinds: &[&dyn RunKind], program: &Command) 
     }
     // A kind of runs is named by its verb's words: sync-bench.
     let name = args.of.join("-");
+    if name == TABLES {
+        let all: Vec<String> = tables.iter().map(|table| table.markdown()).collect();
+        to_stdout(format!("{TABLES_HEAD}{}", all.join("\n")).as_bytes())?;
+        return Ok(ExitCode::Done);
+    }
     let kind = kinds.iter().find(|kind| kind.verbs().contains(&name.as_str()));
     let is_verb = verbs.iter().any(|verb| verb.replace(' ', "-") == name);
     let schema = match (name.as_str(), kind.and_then(|kind| kind.schema())) {
@@ -173,12 +189,23 @@ fn verbs_with_json(program: &Command) -> Vec<String> {
     all
 }
 
+/// Before the sections of `docs/tables.md`.
+const TABLES_HEAD: &str = "\
+# Tables
+
+`quaver schema tables` prints these columns of Parquet files. They are those that the code writes.
+The metadata of a file has [the name of its table](formats.md#metadata-of-tables). An enumeration
+has a column of names beside its number. A place in a list of the manifest is a number alone.
+
+";
+
 /// Verbs that share a schema stand in one line, its name first.
 fn list(kinds: &[&dyn RunKind], verbs: &[String]) -> String {
     let mut out = format!("{MANIFEST}: manifest.json of every run\n");
     for kind in kinds.iter().filter(|kind| kind.schema().is_some()) {
         out.push_str(&format!("{}: summary.json\n", kind.verbs().join(", ")));
     }
+    out.push_str(&format!("{TABLES}: columns of tables, as Markdown\n"));
     out.push_str(&format!("{RESULT}: --json of every verb: {}, {SIMULATOR} ...\n", verbs.join(", ")));
     out
 }

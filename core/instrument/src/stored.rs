@@ -1,14 +1,15 @@
 //! Verbs on stored runs, of whatever kinds a program knows: `quaver analyze`, `report`, `export`, `compare`, `runs`, `query`,
 //! `schema`, `migrate`, `scrub`.
 
+use crate::analyses;
 use crate::compare::{self, CompareArgs};
 use crate::deliver::{deliver, say_written};
 use crate::exit_code::{ExitCode, failure, sentence};
 use crate::exports;
 use crate::migrate::{self, MigrateArgs};
 use crate::query::{self, QueryArgs};
-use crate::registry::{Analyzed, FileKind, RunKind};
-use crate::results::{self, Found};
+use crate::registry::{FileKind, RunKind, analyzed};
+use crate::results::{self, Found, is_read_only};
 use crate::rights::{self, place_of};
 use crate::run_list::{self, RunsArgs};
 use crate::runs::{AnalyzeArgs, ExportArgs, ReportArgs};
@@ -16,8 +17,9 @@ use crate::schema::{self, SchemaArgs};
 use crate::scrub::{self, ScrubArgs};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use quaver_store::run::RunDir;
+use quaver_store::table::Table;
+use quaver_store::tables::TABLES;
 use std::path::Path;
-use std::time::Duration;
 
 /// What a program can do with what is stored.
 pub struct Stored {
@@ -25,6 +27,8 @@ pub struct Stored {
     pub kinds: Vec<&'static dyn RunKind>,
     /// Kinds of files, besides runs, that it analyses.
     pub files: Vec<&'static dyn FileKind>,
+    /// Tables that it knows, besides those of the store.
+    pub tables: Vec<&'static Table>,
     /// The text of `docs/interface.txt`: keys and words that files of runs have.
     pub interface: &'static str,
 }
@@ -103,12 +107,12 @@ impl Stored {
             "schema" => Some(
                 SchemaArgs::from_arg_matches(matches)
                     .map_err(asked)
-                    .and_then(|args| schema::run(&args, &self.kinds, &command())),
+                    .and_then(|args| schema::run(&args, &self.kinds, &self.all_tables(), &command())),
             ),
             "migrate" => Some(
                 MigrateArgs::from_arg_matches(matches)
                     .map_err(asked)
-                    .and_then(|args| migrate::run(&args, |run| self.kind_of(run))),
+                    .and_then(|args| migrate::run(&args, &self.all_tables(), |run| self.kind_of(run))),
             ),
             "scrub" => Some(
                 ScrubArgs::from_arg_matches(matches)
@@ -117,6 +121,10 @@ impl Stored {
             ),
             _ => None,
         }
+    }
+
+    fn all_tables(&self) -> Vec<&'static Table> {
+        TABLES.iter().chain(&self.tables).copied().collect()
     }
 
     /// The kind of a run, by the verb that made it.
@@ -136,6 +144,9 @@ impl Stored {
     /// Analyses a run, stores its results and prints them. Raw segments of a run that was cut short are read as they are and left
     /// as they are, for the run may still be recording. A file is of one of the kinds that instruments read.
     fn analyze(&self, args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
+        if analyses::asked(args) {
+            return analyses::run(args, |run| self.kind_of(run));
+        }
         if args.run.is_file() {
             rights::keep(&[&args.run], &[]);
             return self.file_kind(&args.run)?.analyze(args);
@@ -196,19 +207,5 @@ impl Stored {
             }
         }
         Ok(ExitCode::Done)
-    }
-}
-
-/// Whether a run's directory may not be written by us.
-fn is_read_only(error: &anyhow::Error) -> bool {
-    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
-    let kinds = error.chain().filter_map(|cause| Some(cause.downcast_ref::<std::io::Error>()?.kind()));
-    kinds.into_iter().any(|kind| matches!(kind, PermissionDenied | ReadOnlyFilesystem))
-}
-
-fn analyzed(kind: &dyn RunKind, run: &RunDir, late: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
-    match kind.no_late() {
-        Some(message) if late.is_some() => Err(failure(ExitCode::Usage, message)),
-        _ => kind.analyze(run, late),
     }
 }

@@ -4,6 +4,7 @@ use crate::containment::contained;
 use crate::error::StoreError;
 use crate::identity;
 use crate::run::{beside, rename_into_place};
+use crate::table::{Column, Layout, NameOf, Table};
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::column::reader::get_typed_column_reader;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
@@ -13,6 +14,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type};
+use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -30,66 +32,34 @@ const ROW_GROUP: usize = 1 << 20;
 /// Values handed over at a time.
 const BATCH: usize = 1 << 14;
 
-/// How the values of a column are laid out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
-    /// 64 bits, signed, successive values near each other.
-    I64,
-    /// 64 bits, unsigned, successive values near each other.
-    U64,
-    /// 64 bits, unsigned, few distinct values.
-    FewU64,
-    /// 32 bits, unsigned, successive values near each other.
-    U32,
-    /// Unsigned of so many bits, few distinct values.
-    Few(i8),
-    /// Text, few distinct values.
-    Text,
-    /// 64 bits, floating point.
-    F64,
+fn few_distinct(column: &Column) -> bool {
+    matches!(column.layout, Layout::FewU64 | Layout::Few(_) | Layout::Text)
 }
 
-/// One column.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
-    /// Name, with the unit at its end.
-    pub name: String,
-    /// How values are laid out.
-    pub layout: Layout,
-    /// Whether values may be missing.
-    pub optional: bool,
+fn schema(column: &Column) -> Result<Type, ParquetError> {
+    let integer = |bits, is_signed| Some(LogicalType::integer(bits, is_signed));
+    let (physical, logical) = match column.layout {
+        Layout::I64 => (Physical::INT64, None),
+        Layout::U64 | Layout::FewU64 => (Physical::INT64, integer(64, false)),
+        Layout::U32 => (Physical::INT32, integer(32, false)),
+        Layout::Few(bits) => (Physical::INT32, integer(bits, false)),
+        Layout::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        Layout::F64 => (Physical::DOUBLE, None),
+    };
+    let repetition = if column.optional { Repetition::OPTIONAL } else { Repetition::REQUIRED };
+    Type::primitive_type_builder(&column.name, physical)
+        .with_logical_type(logical)
+        .with_repetition(repetition)
+        .build()
 }
 
-impl Column {
-    /// A column whose values are never missing.
-    pub fn required(name: &str, layout: Layout) -> Self {
-        Self { name: name.to_owned(), layout, optional: false }
-    }
-
-    /// A column whose values may be missing.
-    pub fn optional(name: &str, layout: Layout) -> Self {
-        Self { name: name.to_owned(), layout, optional: true }
-    }
-
-    fn few_distinct(&self) -> bool {
-        matches!(self.layout, Layout::FewU64 | Layout::Few(_) | Layout::Text)
-    }
-
-    fn schema(&self) -> Result<Type, ParquetError> {
-        let integer = |bits, is_signed| Some(LogicalType::integer(bits, is_signed));
-        let (physical, logical) = match self.layout {
-            Layout::I64 => (Physical::INT64, None),
-            Layout::U64 | Layout::FewU64 => (Physical::INT64, integer(64, false)),
-            Layout::U32 => (Physical::INT32, integer(32, false)),
-            Layout::Few(bits) => (Physical::INT32, integer(bits, false)),
-            Layout::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
-            Layout::F64 => (Physical::DOUBLE, None),
-        };
-        let repetition = if self.optional { Repetition::OPTIONAL } else { Repetition::REQUIRED };
-        Type::primitive_type_builder(&self.name, physical)
-            .with_logical_type(logical)
-            .with_repetition(repetition)
-            .build()
+impl Table {
+    /// Begins a file of it.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn create(&self, path: &Path) -> Result<TableWriter, StoreError> {
+        TableWriter::create(path, self.name, self.columns)
     }
 }
 
@@ -128,9 +98,9 @@ impl TableWriter {
                 KeyValue::new(TABLE_KEY.to_owned(), table.to_owned()),
             ]));
         for column in columns {
-            fields.push(Arc::new(column.schema()?));
-            let path = ColumnPath::from(column.name.as_str());
-            properties = if column.few_distinct() {
+            fields.push(Arc::new(schema(column)?));
+            let path = ColumnPath::from(&*column.name);
+            properties = if few_distinct(column) {
                 properties.set_column_dictionary_enabled(path, true)
             } else if column.layout == Layout::F64 {
                 properties
@@ -227,6 +197,19 @@ impl RowGroup<'_> {
         values: impl Iterator<Item = Option<ByteArray>>,
     ) -> Result<(), ParquetError> {
         self.column::<ByteArrayType>(values, true)
+    }
+
+    /// Writes a column of the names of numbers.
+    pub fn names(
+        &mut self,
+        values: impl Iterator<Item = (u32, u32)>,
+        name: NameOf,
+    ) -> Result<(), ParquetError> {
+        let mut known: HashMap<(u32, u32), Option<ByteArray>> = HashMap::new();
+        self.optional_text(values.map(|(first, second)| {
+            let name = || name(first, second).map(|name| ByteArray::from(name.into_bytes()));
+            known.entry((first, second)).or_insert_with(name).clone()
+        }))
     }
 
     /// The same, where values may be missing.
@@ -526,7 +509,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("t.parquet");
         let mut writer =
-            TableWriter::create(&path, "numbers", &[Column::optional("n", Layout::I64)]).unwrap();
+            TableWriter::create(&path, "numbers", &[Column::optional("n", Layout::I64, "")]).unwrap();
         writer.rows(values.len(), |group, range| group.optional_i64(values[range].iter().copied())).unwrap();
         writer.finish().unwrap();
         let mut octets = std::fs::read(&path).unwrap();

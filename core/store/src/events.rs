@@ -1,19 +1,9 @@
-//! `events.parquet`: a row an event, ordered by start.
-//!
-//! | column | type | meaning |
-//! |---|---|---|
-//! | `kind` | unsigned 8 | `quaver_abi::record::EventKind` |
-//! | `kind_name` | text | its name; null for a number that the writing program did not know |
-//! | `name` | text | what it was, for people |
-//! | `cpu` | unsigned 16 | where |
-//! | `start_ns`, `end_ns` | unsigned 64 | CLOCK_MONOTONIC; equal for a point |
-//! | `duration_ns` | unsigned 64 | net of what is nested in it |
-//! | `nested_in` | unsigned 32, nullable | row of the innermost interval of its CPU in which it began |
-//! | `id`, `aux`, `detail` | unsigned 32, 64, 8 | operands of the kind |
+//! `events.parquet`: events, ordered by start.
 
-use crate::columns::{Column, Layout, TableReader, TableWriter};
+use crate::columns::TableReader;
 use crate::error::StoreError;
-use crate::labels::{event_name, kind_name, name_key};
+use crate::labels::{detail_name, event_name, kind_name, name_key};
+use crate::table::{Column, Layout, Table};
 use parquet::data_type::ByteArray;
 use quaver_abi::record::{EventKind, EventRecord};
 use quaver_analysis::model::Names;
@@ -22,7 +12,50 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::path::Path;
 
-const TABLE: &str = "events";
+/// Events.
+pub static TABLE: Table = Table {
+    name: "events",
+    file: "events.parquet",
+    rows: "A row per event, ordered by start. Of equal starts the longer comes first.",
+    columns: &[
+        Column::required("kind", Layout::Few(8), "number of the kind, as in `events.seg`"),
+        Column::names(
+            "kind_name",
+            ["kind", "kind"],
+            name_of_kind,
+            "name of the kind; null for a number that the writing program did not know",
+        ),
+        Column::required("name", Layout::Text, "kind and what it was: `irq 41 virtio3-rx`"),
+        Column::required("cpu", Layout::Few(16), "CPU"),
+        Column::required("start_ns", Layout::U64, "start, CLOCK_MONOTONIC"),
+        Column::required("end_ns", Layout::U64, "end, CLOCK_MONOTONIC; that of a point is its start"),
+        Column::required("duration_ns", Layout::U64, "net of the intervals nested in it"),
+        Column::optional(
+            "nested_in",
+            Layout::U32,
+            "row of the innermost interval of its CPU in which it began",
+        ),
+        Column::required("id", Layout::Few(32), "operand of the kind"),
+        Column::required("aux", Layout::FewU64, "operand of the kind"),
+        Column::required("detail", Layout::Few(8), "operand of the kind"),
+        Column::names(
+            "detail_name",
+            ["kind", "detail"],
+            name_of_detail,
+            "of `thread` why it left the CPU (`preempted`, `blocked`), of `sleep` what it slept at (`futex`), of \
+             `loop-gap` where it lay (`call`); null of other kinds",
+        ),
+    ],
+};
+
+fn name_of_kind(kind: u32, _: u32) -> Option<String> {
+    EventKind::from_repr(u8::try_from(kind).ok()?).map(|kind| kind_name(kind).to_owned())
+}
+
+fn name_of_detail(kind: u32, detail: u32) -> Option<String> {
+    let kind = EventKind::from_repr(u8::try_from(kind).ok()?)?;
+    detail_name(kind, u8::try_from(detail).ok()?).map(str::to_owned)
+}
 
 /// Puts events in the order of `events.parquet`: by start, the longer first, then the kind that can hold the
 /// others first. The order is total over all fields, so equal sets of events come out equal.
@@ -54,26 +87,12 @@ fn rank(kind: u8) -> u8 {
 /// The file cannot be written.
 pub fn write_events(path: &Path, events: &[EventRecord], names: &Names) -> Result<(), StoreError> {
     let NetDurations { net_ns, nested_in } = net_durations(events);
-    let columns = [
-        Column::required("kind", Layout::Few(8)),
-        Column::optional("kind_name", Layout::Text),
-        Column::required("name", Layout::Text),
-        Column::required("cpu", Layout::Few(16)),
-        Column::required("start_ns", Layout::U64),
-        Column::required("end_ns", Layout::U64),
-        Column::required("duration_ns", Layout::U64),
-        Column::optional("nested_in", Layout::U32),
-        Column::required("id", Layout::Few(32)),
-        Column::required("aux", Layout::FewU64),
-        Column::required("detail", Layout::Few(8)),
-    ];
     let mut known: HashMap<(u8, u32, u64), ByteArray> = HashMap::new();
-    let mut table = TableWriter::create(path, TABLE, &columns)?.of_run();
+    let mut table = TABLE.create(path)?.of_run();
     table.rows(events.len(), |group, range| {
         let part = &events[range.clone()];
         group.u32(part.iter().map(|e| u32::from(e.kind)))?;
-        let kind = |raw| EventKind::from_repr(raw).map(|kind| ByteArray::from(kind_name(kind)));
-        group.optional_text(part.iter().map(|e| kind(e.kind)))?;
+        group.names(part.iter().map(|e| (e.kind.into(), 0)), name_of_kind)?;
         group.text(part.iter().map(|e| {
             known.entry(name_key(e)).or_insert_with(|| event_name(e, names).into_bytes().into()).clone()
         }))?;
@@ -84,7 +103,8 @@ pub fn write_events(path: &Path, events: &[EventRecord], names: &Names) -> Resul
         group.optional_u32(nested_in[range].iter().map(|row| (*row != NOT_NESTED).then_some(*row)))?;
         group.u32(part.iter().map(|e| e.id))?;
         group.u64(part.iter().map(|e| e.aux))?;
-        group.u32(part.iter().map(|e| u32::from(e.detail)))
+        group.u32(part.iter().map(|e| u32::from(e.detail)))?;
+        group.names(part.iter().map(|e| (e.kind.into(), e.detail.into())), name_of_detail)
     })?;
     table.finish()
 }
@@ -94,7 +114,7 @@ pub fn write_events(path: &Path, events: &[EventRecord], names: &Names) -> Resul
 /// # Errors
 /// The file cannot be read, is of a later format, or is no table of events.
 pub fn read_events(path: &Path) -> Result<Vec<EventRecord>, StoreError> {
-    let table = TableReader::open(path, TABLE)?;
+    let table = TableReader::open(path, TABLE.name)?;
     let mut events: Vec<EventRecord> = table.reserved();
     table.u64("start_ns", |_, start_ns| events.push(EventRecord { start_ns, ..EventRecord::default() }))?;
     table.u64("end_ns", |row, ns| events[row].end_ns = ns)?;
@@ -150,7 +170,7 @@ mod tests {
         let names = Names { irq: [(41, "card".to_owned())].into(), ..Names::default() };
         write_events(&path, &events, &names).unwrap();
         assert_eq!(read_events(&path).unwrap(), events);
-        let table = TableReader::open(&path, TABLE).unwrap();
+        let table = TableReader::open(&path, TABLE.name).unwrap();
         let (mut net, mut nested, mut text, mut kinds) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         table.u64("duration_ns", |_, ns| net.push(ns)).unwrap();
         table.optional_u32("nested_in", |_, row| nested.push(row)).unwrap();
@@ -161,6 +181,10 @@ mod tests {
             })
             .unwrap();
         assert_eq!(kinds, ["thread", "irq", "irq", "wakeup"]);
+        let mut details = Vec::new();
+        let owned = |name: &[u8]| String::from_utf8(name.to_vec()).unwrap();
+        table.optional_text("detail_name", |_, name| details.push(name.map(owned))).unwrap();
+        assert_eq!(details, [Some("blocked".to_owned()), None, None, None]);
         assert_eq!(net, [50, 30, 10, 0]);
         assert_eq!(nested, [None, Some(0), Some(0), Some(2)]);
         assert_eq!(text, ["thread 7", "irq 41 card", "irq 42", "wakeup 7"]);

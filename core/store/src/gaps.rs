@@ -1,21 +1,31 @@
-//! `gaps.parquet`: a row a gap of the noise loop (or a stamp of the dummy program), by CPU and time.
-//!
-//! | column | type | meaning |
-//! |---|---|---|
-//! | `index` | unsigned 64 | turn of the loop |
-//! | `before_ns`, `after_ns` | signed 64 | last stamp before the gap (or the deadline) and first after, CLOCK_MONOTONIC |
-//! | `cpu` | unsigned 16 | where |
+//! `gaps.parquet`: gaps of the noise loop, or stamps of the dummy program.
 
-use crate::columns::{Column, Layout, TableReader, TableWriter};
+use crate::columns::TableReader;
 use crate::error::StoreError;
 use crate::run::RunDir;
 use crate::segments::{open_if_any, read_if_any};
+use crate::table::{Column, Layout, Table};
 use crate::timeline::Timeline;
 use quaver_abi::record::{AnchorRecord, GapRecord};
 use quaver_analysis::model::GapTable;
 use std::path::Path;
 
-const TABLE: &str = "gaps";
+/// Gaps of the noise loop.
+pub static TABLE: Table = Table {
+    name: "gaps",
+    file: "gaps.parquet",
+    rows: "A row per gap of the noise loop, or per stamp of the dummy program, by CPU and time.",
+    columns: &[
+        Column::required("index", Layout::U64, "turn of the loop"),
+        Column::required(
+            "before_ns",
+            Layout::I64,
+            "last stamp before the gap, or the deadline, CLOCK_MONOTONIC",
+        ),
+        Column::required("after_ns", Layout::I64, "first stamp after the gap, CLOCK_MONOTONIC"),
+        Column::required("cpu", Layout::Few(16), "CPU of the loop"),
+    ],
+};
 
 /// The gaps of all raw segments, by CPU, in the order of recording.
 ///
@@ -56,13 +66,7 @@ pub fn write_gaps(path: &Path, gaps: &GapTable) -> Result<(), StoreError> {
         let reason = "the columns to be written differ in length".to_owned();
         return Err(StoreError::Shape { path: path.to_owned(), reason });
     }
-    let columns = [
-        Column::required("index", Layout::U64),
-        Column::required("before_ns", Layout::I64),
-        Column::required("after_ns", Layout::I64),
-        Column::required("cpu", Layout::Few(16)),
-    ];
-    let mut table = TableWriter::create(path, TABLE, &columns)?.of_run();
+    let mut table = TABLE.create(path)?.of_run();
     table.rows(gaps.len(), |group, range| {
         group.u64(gaps.index[range.clone()].iter().copied())?;
         group.i64(gaps.before_ns[range.clone()].iter().copied())?;
@@ -77,7 +81,7 @@ pub fn write_gaps(path: &Path, gaps: &GapTable) -> Result<(), StoreError> {
 /// # Errors
 /// The file cannot be read, is of a later format, or is no table of gaps.
 pub fn read_gaps(path: &Path) -> Result<GapTable, StoreError> {
-    let table = TableReader::open(path, TABLE)?;
+    let table = TableReader::open(path, TABLE.name)?;
     let mut gaps = GapTable {
         index: table.reserved(),
         before_ns: table.reserved(),

@@ -50,15 +50,16 @@ pub(crate) fn of_run_around(table: &Path) -> Vec<(&'static str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::columns::{Column, Layout, TableReader, TableWriter};
+    use crate::columns::{TableReader, TableWriter};
     use crate::manifest::ClockCalibration;
     use crate::run::RunDir;
+    use crate::table::{Column, Layout};
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use serde_json::json;
 
     /// The pairs of a table that is written at `path` now, without those that every table has.
     fn written(path: &Path) -> Vec<(String, String)> {
-        let columns = [Column::required("n", Layout::I64)];
+        let columns = [Column::required("n", Layout::I64, "")];
         let mut writer = TableWriter::create(path, "numbers", &columns).unwrap().of_run();
         writer.rows(1, |group, _| group.i64([7].into_iter())).unwrap();
         writer.finish().unwrap();

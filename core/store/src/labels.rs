@@ -1,6 +1,6 @@
 //! What an event is called in files and timelines.
 
-use quaver_abi::record::{EventKind, EventRecord, GapPlace, Vector};
+use quaver_abi::record::{EventKind, EventRecord, GapPlace, OffCpu, SleepObject, Vector};
 use quaver_analysis::model::Names;
 
 /// Softirqs in the order of `/proc/softirqs`.
@@ -33,6 +33,16 @@ pub fn kind_name(kind: EventKind) -> &'static str {
         EventKind::Sample => "sample",
         EventKind::LoopGap => "loop-gap",
         EventKind::TaskName => "task-name",
+    }
+}
+
+/// Name of what an event's `detail` numbers; none of a kind whose detail is no enumeration.
+pub(crate) fn detail_name(kind: EventKind, detail: u8) -> Option<&'static str> {
+    match kind {
+        EventKind::Thread => Some(OffCpu::from_raw(detail).into()),
+        EventKind::Sleep => Some(SleepObject::from_raw(detail).into()),
+        EventKind::LoopGap => GapPlace::from_repr(detail).map(Into::into),
+        _ => None,
     }
 }
 
@@ -182,6 +192,17 @@ mod tests {
         (30, "frame 0x9", "frame f"),
         (40, "task-name 7", "task-name hog (7)"),
     ];
+
+    #[test]
+    fn a_detail_has_a_name_where_it_numbers_something() {
+        use quaver_abi::record::{Sleep, served};
+        let fair = OffCpu::Preempted as u8 | served::KNOWN | served::BY_FAIR_SERVER;
+        assert_eq!(detail_name(EventKind::Thread, fair), Some("preempted"));
+        assert_eq!(detail_name(EventKind::Thread, 63), Some("unknown"));
+        assert_eq!(detail_name(EventKind::Sleep, 6 | Sleep::FOR_DISK), Some("timer-fd"));
+        assert_eq!(detail_name(EventKind::LoopGap, 3), Some("empty-poll"));
+        assert_eq!((detail_name(EventKind::LoopGap, 9), detail_name(EventKind::Irq, 1)), (None, None));
+    }
 
     #[test]
     fn every_kind_has_its_name_and_events_of_one_key_share_it() {

@@ -1,43 +1,41 @@
-//! `late.parquet`: a row for each piece of each late packet, in the order of reading. The pieces of a packet follow one another
-//! in time and cover its late window exactly, and windows are disjoint: sums over rows are those of the summary.
-//!
-//! | column | type | meaning |
-//! |---|---|---|
-//! | `seq` | unsigned 64 | sequence number of the packet, as in `samples.parquet` |
-//! | `lateness_ns` | signed 64 | its lateness |
-//! | `start_ns`, `end_ns` | signed 64 | the piece, CLOCK_MONOTONIC |
-//! | `cpu` | unsigned 16, nullable | CPU that was looked at |
-//! | `source`, `name` | text, nullable | cause: identifier in the catalogue, and what it was here |
-//! | `part` | text | `body`, `entry-exit`, `catch-up`, `unexplained` |
-//! | `place` | text | where the packet was: `source`, `stack`, `receiver` |
-//! | `certainty` | text | `certain`, `inferred`, `unknown` |
+//! `late.parquet`: late packets, piece by piece. Sums over rows are those of the summary.
 
-use crate::columns::{Column, Layout, TableWriter};
 use crate::error::StoreError;
+use crate::table::{Column, Layout, Table};
 use parquet::data_type::ByteArray;
 use quaver_analysis::attribution::{LatePacket, PacketAnalysis, Piece};
 use quaver_analysis::model::NO_CPU;
 use std::path::Path;
 
-const TABLE: &str = "late";
+/// Late packets.
+pub static TABLE: Table = Table {
+    name: "late",
+    file: "late.parquet",
+    rows: "A row per piece of a late packet, in the order of reading. The pieces of a packet follow one another \
+           in time and cover its late window exactly. Windows are disjoint.",
+    columns: &[
+        Column::required("seq", Layout::U64, "sequence number of the packet, as in `samples.parquet`"),
+        Column::required("lateness_ns", Layout::I64, "lateness of the packet"),
+        Column::required("start_ns", Layout::I64, "start of the piece, CLOCK_MONOTONIC"),
+        Column::required("end_ns", Layout::I64, "end of the piece, CLOCK_MONOTONIC"),
+        Column::optional("cpu", Layout::Few(16), "CPU whose events were searched"),
+        Column::optional(
+            "source",
+            Layout::Text,
+            "cause: its identifier in the catalogue; null if unexplained",
+        ),
+        Column::optional("name", Layout::Text, "local name of the cause; null if unexplained"),
+        Column::required("part", Layout::Text, "`body`, `entry-exit`, `catch-up`, `unexplained`"),
+        Column::required("place", Layout::Text, "place of the packet: `source`, `stack`, `receiver`"),
+        Column::required("certainty", Layout::Text, "`certain`, `inferred`, `unknown`"),
+    ],
+};
 
 /// Writes `late.parquet`.
 ///
 /// # Errors
 /// The file cannot be written.
 pub fn write_late(path: &Path, analysis: &PacketAnalysis) -> Result<(), StoreError> {
-    let columns = [
-        Column::required("seq", Layout::U64),
-        Column::required("lateness_ns", Layout::I64),
-        Column::required("start_ns", Layout::I64),
-        Column::required("end_ns", Layout::I64),
-        Column::optional("cpu", Layout::Few(16)),
-        Column::optional("source", Layout::Text),
-        Column::optional("name", Layout::Text),
-        Column::required("part", Layout::Text),
-        Column::required("place", Layout::Text),
-        Column::required("certainty", Layout::Text),
-    ];
     let rows: Vec<(&LatePacket, &Piece)> = analysis
         .late
         .iter()
@@ -47,7 +45,7 @@ pub fn write_late(path: &Path, analysis: &PacketAnalysis) -> Result<(), StoreErr
     let causes: Vec<(ByteArray, ByteArray)> =
         analysis.summary.causes.iter().map(|cause| (text(&cause.source), text(&cause.name))).collect();
     let cause = |piece: &Piece| piece.cause.map(|cause| &causes[cause as usize]);
-    let mut table = TableWriter::create(path, TABLE, &columns)?.of_run();
+    let mut table = TABLE.create(path)?.of_run();
     table.rows(rows.len(), |group, range| {
         let rows = &rows[range];
         let pieces = || rows.iter().map(|(_, piece)| *piece);
@@ -120,7 +118,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("late.parquet");
         write_late(&path, &analysis).unwrap();
-        let table = TableReader::open(&path, TABLE).unwrap();
+        let table = TableReader::open(&path, TABLE.name).unwrap();
         assert_eq!(table.rows(), analysis.pieces.len());
         let mut lengths = vec![0i64; table.rows()];
         table.i64("start_ns", |row, ns| lengths[row] -= ns).unwrap();
@@ -164,6 +162,6 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("late.parquet");
         write_late(&path, &analyze_packets(&PacketRun::default(), &AttributionOptions::default())).unwrap();
-        assert_eq!(TableReader::open(&path, TABLE).unwrap().rows(), 0);
+        assert_eq!(TableReader::open(&path, TABLE.name).unwrap().rows(), 0);
     }
 }

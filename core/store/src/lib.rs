@@ -6,6 +6,7 @@
 //! in `docs/formats.md`.
 #![forbid(unsafe_code)]
 
+pub mod bounded;
 pub mod columns;
 pub mod containment;
 pub mod convert;
@@ -27,6 +28,8 @@ pub mod rewrite;
 pub mod rows;
 pub mod run;
 pub mod segments;
+pub mod table;
+pub mod tables;
 pub mod timeline;
 mod turns;
 pub mod utc;

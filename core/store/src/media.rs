@@ -1,6 +1,6 @@
 //! What the RTP headers of packets say: from their records, and as columns of `samples.parquet`.
 
-use crate::columns::{Column, Layout, RowGroup, TableReader};
+use crate::columns::{RowGroup, TableReader};
 use crate::error::StoreError;
 use parquet::errors::ParquetError;
 use quaver_abi::record::{PacketRecord, packet_flags};
@@ -31,18 +31,6 @@ const MARKER: &str = "rtp_marker";
 const PAYLOAD_TYPE: &str = "rtp_payload_type";
 const SSRC: &str = "rtp_ssrc";
 const HEAD: &str = "rtp_head";
-
-/// The columns, in the order in which [`write_columns`] writes them.
-pub(crate) fn columns() -> [Column; 6] {
-    [
-        Column::optional(TIMESTAMP, Layout::U32),
-        Column::optional(PAYLOAD_BYTES, Layout::Few(32)),
-        Column::optional(MARKER, Layout::Few(8)),
-        Column::optional(PAYLOAD_TYPE, Layout::Few(8)),
-        Column::optional(SSRC, Layout::Few(32)),
-        Column::optional(HEAD, Layout::I64),
-    ]
-}
 
 /// Writes the columns of these rows; nulls where `rows` is empty.
 pub(crate) fn write_columns(

@@ -1,24 +1,52 @@
-//! `samples.parquet`: a row a packet, in the order in which the application received them.
+//! `samples.parquet`: packets, in the order in which the application received them.
 //!
-//! | column | type | meaning |
-//! |---|---|---|
-//! | `seq` | unsigned 64 | sequence number, extended over wraps |
-//! | `app_ns` | signed 64 | application stamp, CLOCK_MONOTONIC |
-//! | `app_cpu` | unsigned 16 | CPU of the application stamp |
-//! | `stack_cpu` | unsigned 16, nullable | CPU that ran the network stack |
-//! | `<layer>_ns` | signed 64, nullable | stamp at each other layer, CLOCK_MONOTONIC |
-//!
-//! and the columns of [`crate::media`]. Every table has all of them; a layer that stamped nothing, and a packet that is not RTP,
-//! has nulls there. Tables of earlier programs lack such columns.
+//! Every table has all columns; a layer that stamped nothing, and a packet that is not RTP, has nulls there. Tables of earlier
+//! programs lack such columns.
 
-use crate::columns::{Column, Layout, TableReader, TableWriter};
+use crate::columns::TableReader;
 use crate::error::StoreError;
 use crate::media::{self, MediaRows};
+use crate::table::{Column, Layout, Table};
 use quaver_analysis::model::{Layer, LayerColumn, MISSING, NO_CPU, PacketTable, distance_ns};
 use quaver_analysis::rtp::RtpFields;
 use std::path::Path;
 
-const TABLE: &str = "packets";
+/// Packets.
+pub static TABLE: Table = Table {
+    name: "packets",
+    file: "samples.parquet",
+    rows: "A row per packet, in the order in which the application received them. Stamps are of CLOCK_MONOTONIC. \
+           That of a layer is null in all rows if the layer stamped nothing. The columns from `rtp_timestamp` on \
+           are null unless our receiver found the packet to be RTP.",
+    columns: &[
+        Column::required("seq", Layout::U64, "sequence number, extended over wraps"),
+        Column::required("app_ns", Layout::I64, "stamp of the application"),
+        Column::required("app_cpu", Layout::Few(16), "CPU of that stamp"),
+        Column::optional("stack_cpu", Layout::Few(16), "CPU that ran the network stack"),
+        Column::optional("schedule_ns", Layout::I64, "instant in the schedule"),
+        Column::optional("source_ns", Layout::I64, "stamp of the source"),
+        Column::optional("interrupt_ns", Layout::I64, "stamp of the device's interrupt"),
+        Column::optional("softirq_ns", Layout::I64, "stamp of the softirq"),
+        Column::optional("receive_ns", Layout::I64, "stamp where the network stack takes the packet"),
+        Column::optional("kernel_stamp_ns", Layout::I64, "the kernel's own stamp"),
+        Column::optional("enqueued_ns", Layout::I64, "stamp at the socket's queue"),
+        Column::optional("ready_ns", Layout::I64, "stamp where the socket became readable"),
+        Column::optional("rtp_timestamp", Layout::U32, "RTP timestamp"),
+        Column::optional("payload_bytes", Layout::Few(32), "length of the UDP payload"),
+        Column::optional("rtp_marker", Layout::Few(8), "1: the marker is set"),
+        Column::optional("rtp_payload_type", Layout::Few(8), "payload type of RTP, 0 to 127"),
+        Column::optional(
+            "rtp_ssrc",
+            Layout::Few(32),
+            "synchronization source; null if our own header follows that of RTP",
+        ),
+        Column::optional(
+            "rtp_head",
+            Layout::I64,
+            "the 8 bytes after an RTP header of 12 bytes, the first of them highest: HBRMT, or RFC 4175 with its first line",
+        ),
+    ],
+};
 
 /// Name of a layer's column. Hyphens would need quoting in SQL.
 pub fn column_name(layer: Layer) -> String {
@@ -67,15 +95,7 @@ pub fn write_packets_and_media(
         let reason = "the columns to be written differ in length".to_owned();
         return Err(StoreError::Shape { path: path.to_owned(), reason });
     }
-    let mut columns = vec![
-        Column::required("seq", Layout::U64),
-        Column::required("app_ns", Layout::I64),
-        Column::required("app_cpu", Layout::Few(16)),
-        Column::optional("stack_cpu", Layout::Few(16)),
-    ];
-    columns.extend(layers().map(|layer| Column::optional(&column_name(layer), Layout::I64)));
-    columns.extend(media::columns());
-    let mut table = TableWriter::create(path, TABLE, &columns)?.of_run();
+    let mut table = TABLE.create(path)?.of_run();
     table.rows(rows, |group, range| {
         group.u64(packets.seq[range.clone()].iter().copied())?;
         group.i64(packets.app_ns[range.clone()].iter().copied())?;
@@ -100,7 +120,7 @@ pub fn write_packets_and_media(
 /// # Errors
 /// As [`read_packets`].
 pub fn stamps(path: &Path) -> Result<usize, StoreError> {
-    let table = TableReader::open(path, TABLE)?;
+    let table = TableReader::open(path, TABLE.name)?;
     let mut stamps = 0;
     for column in layers().map(column_name).filter(|column| table.has_column(column)) {
         table.optional_i64(&column, |_, stamp| stamps += usize::from(stamp.is_some()))?;
@@ -121,7 +141,7 @@ pub fn read_packets(path: &Path) -> Result<PacketTable, StoreError> {
 /// # Errors
 /// As [`read_packets`].
 pub fn read_packets_and_media(path: &Path) -> Result<(PacketTable, MediaRows), StoreError> {
-    let table = TableReader::open(path, TABLE)?;
+    let table = TableReader::open(path, TABLE.name)?;
     let mut packets = PacketTable {
         seq: table.reserved(),
         app_ns: table.reserved(),
@@ -152,6 +172,12 @@ pub fn read_packets_and_media(path: &Path) -> Result<(PacketTable, MediaRows), S
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_layers_stand_in_their_order() {
+        let names = TABLE.columns.iter().map(|column| column.name.as_ref());
+        assert!(names.skip(4).take(layers().count()).eq(layers().map(column_name)));
+    }
 
     #[test]
     fn a_distant_stamp_is_exact_and_one_that_was_clamped_is_missing() {

@@ -1,8 +1,9 @@
 //! A table with other texts and the same numbers.
 
-use crate::columns::{Column, Layout, RowGroup, TableReader, TableWriter, table_name};
+use crate::columns::{RowGroup, TableReader, TableWriter, table_name};
 use crate::error::StoreError;
 use crate::identity::RUN_KEY;
+use crate::table::{Column, Layout, Table};
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -23,26 +24,36 @@ pub fn rewrite(
 ) -> Result<(), StoreError> {
     let reader = TableReader::open(from, table)?;
     let states = reader.states_its_run();
-    copy_table(&reader, to, table, states, change)
+    copy_table(&reader, to, (table, &reader.layouts()?, states), change)
 }
 
-/// Writes the table `from` to `to` as it is. The file states the run around `to`.
+/// Writes the table `from` to `to` with the rows that it has and the columns of today, of which `tables` knows; the file's own
+/// come behind them. A column that it lacks has the names of its numbers, or nulls. The file states the run around `to`.
 ///
 /// # Errors
-/// As [`rewrite`].
-pub fn restate(from: &Path, to: &Path, table: &str) -> Result<(), StoreError> {
-    copy_table(&TableReader::open(from, table)?, to, table, true, &mut |_, text| text.to_owned())
+/// As [`rewrite`], and if a column is missing that a row must have.
+pub fn restate(from: &Path, to: &Path, table: &str, tables: &[&Table]) -> Result<(), StoreError> {
+    let reader = TableReader::open(from, table)?;
+    let found = reader.layouts()?;
+    let Some(known) = tables.iter().find(|known| known.name == table) else {
+        return copy_table(&reader, to, (table, &found, true), &mut |_, text| text.to_owned());
+    };
+    let lacks = |column: &&Column| !found.iter().any(|it| it.name == column.name);
+    if let Some(column) = known.columns.iter().filter(lacks).find(|column| !column.optional) {
+        return Err(reader.shape(format!("column {} is missing", column.name)));
+    }
+    let own = found.iter().filter(|it| !known.columns.iter().any(|column| column.name == it.name));
+    let columns: Vec<Column> = known.columns.iter().chain(own).cloned().collect();
+    copy_table(&reader, to, (table, &columns, true), &mut |_, text| text.to_owned())
 }
 
 fn copy_table(
     reader: &TableReader,
     to: &Path,
-    table: &str,
-    states_its_run: bool,
+    (table, columns, states_its_run): (&str, &[Column], bool),
     change: &mut dyn FnMut(&str, &str) -> String,
 ) -> Result<(), StoreError> {
-    let columns = reader.layouts()?;
-    let mut writer = TableWriter::create(to, table, &columns)?;
+    let mut writer = TableWriter::create(to, table, columns)?;
     if states_its_run {
         writer = writer.of_run();
     }
@@ -52,9 +63,12 @@ fn copy_table(
             .map_err(|_| reader.shape("a group of rows has less than none".to_owned()))?;
         let mut unread = None;
         let written = writer.rows(rows, |out, _| {
-            for column in &columns {
-                let name = column.name.as_str();
-                let copied = copy(reader, group, (name, column.layout, column.optional), out, change);
+            for column in columns {
+                let copied = if reader.has_column(&column.name) {
+                    copy(reader, group, column, out, change)
+                } else {
+                    fill(reader, (group, rows), column, out)
+                };
                 copied.map_err(|error| match error {
                     Failed::Read(error) => {
                         unread = Some(error);
@@ -100,7 +114,7 @@ impl TableReader {
                 _ => return Err(self.shape(format!("column {} is of no type of ours", column.name()))),
             };
             let optional = column.self_type().get_basic_info().repetition() == Repetition::OPTIONAL;
-            Ok(Column { name: column.name().to_owned(), layout, optional })
+            Ok(Column::made(column.name().to_owned(), layout, optional))
         };
         schema.iter().enumerate().map(of).collect()
     }
@@ -134,10 +148,11 @@ enum Failed {
 fn copy(
     reader: &TableReader,
     group: usize,
-    (name, layout, optional): (&str, Layout, bool),
+    column: &Column,
     out: &mut RowGroup<'_>,
     change: &mut dyn FnMut(&str, &str) -> String,
 ) -> Result<(), Failed> {
+    let (name, layout, optional) = (column.name.as_ref(), column.layout, column.optional);
     let read = Failed::Read;
     let written = match layout {
         Layout::I64 | Layout::U64 | Layout::FewU64 => {
@@ -159,6 +174,32 @@ fn copy(
             let values = reader.values_of::<ByteArrayType>(group, name, text).map_err(read)?;
             out.column::<ByteArrayType>(values.into_iter(), optional)
         }
+    };
+    written.map_err(Failed::Write)
+}
+
+/// A column that the file lacks.
+fn fill(
+    reader: &TableReader,
+    (group, rows): (usize, usize),
+    column: &Column,
+    out: &mut RowGroup<'_>,
+) -> Result<(), Failed> {
+    let written = match column.names.filter(|names| names.columns.iter().all(|it| reader.has_column(it))) {
+        Some(names) => {
+            let [first, second] = names.columns.map(|of| reader.values_of::<Int32Type>(group, of, |it| *it));
+            let pairs = first.map_err(Failed::Read)?.into_iter().zip(second.map_err(Failed::Read)?);
+            let number = |value: Option<i32>| value.map_or(0, i32::cast_unsigned);
+            out.names(pairs.map(|(first, second)| (number(first), number(second))), names.name)
+        }
+        None => match column.layout {
+            Layout::I64 | Layout::U64 | Layout::FewU64 => {
+                out.column::<Int64Type>((0..rows).map(|_| None), true)
+            }
+            Layout::U32 | Layout::Few(_) => out.column::<Int32Type>((0..rows).map(|_| None), true),
+            Layout::F64 => out.column::<DoubleType>((0..rows).map(|_| None), true),
+            Layout::Text => out.column::<ByteArrayType>((0..rows).map(|_| None), true),
+        },
     };
     written.map_err(Failed::Write)
 }

@@ -9,6 +9,7 @@
 //!   summary.json      what the console printed  report.html    the same, drawn
 //! ```
 
+use crate::bounded;
 use crate::error::StoreError;
 use crate::manifest::Manifest;
 use crate::utc::compact_utc;
@@ -217,20 +218,40 @@ impl RunDir {
         }
     }
 
-    /// Writes `summary.json`.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn write_summary(&self, summary: &impl Serialize) -> Result<(), StoreError> {
-        write_json(&self.summary(), summary)
+    /// `details.json`.
+    pub fn details(&self) -> PathBuf {
+        self.path.join("details.json")
     }
 
-    /// Reads `summary.json` as the summary of the verb.
+    /// Writes `summary.json`. One of more than [`bounded::MOST_BYTES`] is shortened, and `details.json` has all of it.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn write_summary(&self, summary: &impl Serialize) -> Result<(), StoreError> {
+        let (path, details) = (self.summary(), self.details());
+        let whole = pretty(&path, summary)?;
+        if whole.len() <= bounded::MOST_BYTES {
+            write_atomically(&path, &whole)?;
+            return match fs::remove_file(&details) {
+                Err(e) if e.kind() != ErrorKind::NotFound => Err(StoreError::io("remove", &details, e)),
+                _ => Ok(()),
+            };
+        }
+        write_atomically(&details, &whole)?;
+        let parse = |source| StoreError::Json { path: details.clone(), source };
+        let whole: Value = serde_json::from_slice(&whole).map_err(parse)?;
+        let size = |value: &Value| pretty(&path, value).map_or(usize::MAX, |text| text.len());
+        let short = bounded::shortened(&whole, |value| size(value) <= bounded::MOST_BYTES);
+        write_json(&path, &short)
+    }
+
+    /// Reads all of the summary, as that of the verb.
     ///
     /// # Errors
     /// The file cannot be read or is not of that type.
     pub fn read_summary<T: DeserializeOwned>(&self) -> Result<T, StoreError> {
-        read_json(&self.summary())
+        let details = self.details();
+        read_json(&if details.is_file() { details } else { self.summary() })
     }
 
     /// Writes `report.html`.
@@ -299,10 +320,14 @@ pub(crate) fn rename_into_place(beside: &Path, path: &Path) -> Result<(), StoreE
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
+    write_atomically(path, &pretty(path, value)?)
+}
+
+fn pretty(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
     let mut text = serde_json::to_vec_pretty(value)
         .map_err(|source| StoreError::Json { path: path.to_owned(), source })?;
     text.push(b'\n');
-    write_atomically(path, &text)
+    Ok(text)
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {
@@ -385,6 +410,18 @@ mod tests {
         assert_eq!(run.read_names().unwrap(), names);
         assert_eq!(run.read_summary::<Vec<u32>>().unwrap(), [1, 2, 3]);
         assert_eq!(fs::read_to_string(run.report()).unwrap(), "<p>hello</p>");
+        let long = serde_json::json!({"numbers": (0..50_000).collect::<Vec<u32>>(), "mean": 0.1});
+        run.write_summary(&long).unwrap();
+        assert!(fs::metadata(run.summary()).unwrap().len() <= bounded::MOST_BYTES as u64);
+        let short: Value = read_json(&run.summary()).unwrap();
+        let kept = short["numbers"].as_array().unwrap().len();
+        assert_eq!(
+            (&short["mean"], &short[bounded::LEFT_OUT]["numbers"]),
+            (&0.1.into(), &(50_000 - kept).into())
+        );
+        assert_eq!(run.read_summary::<Value>().unwrap(), long, "nothing is lost");
+        run.write_summary(&[1, 2, 3]).unwrap();
+        assert_eq!(run.read_summary::<Vec<u32>>().unwrap(), [1, 2, 3], "no details of before");
         fs::write(run.names(), "[").unwrap();
         assert!(matches!(run.read_names(), Err(StoreError::Json { .. })), "damaged is not missing");
         assert!(matches!(run.read_summary::<String>(), Err(StoreError::Json { .. })));

@@ -32,6 +32,7 @@ pub static INSTRUMENT: Instrument = Instrument {
     ],
     kinds: &[&compare::runs::ComparisonRuns],
     files: &[&files::Captures],
+    tables: &[&compare::samples::TABLE],
     status: |_| None,
 };
 

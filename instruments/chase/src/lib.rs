@@ -29,5 +29,6 @@ pub static INSTRUMENT: Instrument = Instrument {
     ],
     kinds: &[&runs::PacketRuns],
     files: &[],
+    tables: &[],
     status: |_| None,
 };

@@ -26,5 +26,6 @@ pub static INSTRUMENT: Instrument = Instrument {
     }],
     kinds: &[&runs::CureRuns],
     files: &[],
+    tables: &[],
     status: |_| None,
 };

@@ -2,7 +2,6 @@
 
 use crate::summary::{CURE_SCHEMA, CureSummary};
 use crate::view::document;
-use anyhow::Context;
 use quaver_instrument::facts::{RunFacts, run_facts};
 use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
 use quaver_instrument::runs::ExportArgs;
@@ -46,12 +45,7 @@ pub(crate) struct CureDigest {
 
 impl CureDigest {
     fn read(run: &RunDir) -> anyhow::Result<Self> {
-        let path = run.path().join("summary.json");
-        let text = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
-        let summary = serde_json::from_slice(&text).map_err(|error| {
-            let message = format!("{} is no summary of a cure: {error}", path.display());
-            quaver_instrument::exit_code::failure(quaver_instrument::exit_code::ExitCode::BadInput, message)
-        })?;
+        let summary = run.read_summary()?;
         Ok(Self { summary, facts: run_facts(run, &run.read_manifest()?) })
     }
 }

@@ -39,5 +39,6 @@ pub static INSTRUMENT: Instrument = Instrument {
     verbs: &[verb!("lab", "Labs to try things in: what each needs, and how to get it", args::LabArgs, run)],
     kinds: &[],
     files: &[],
+    tables: &[],
     status: exit_status,
 };

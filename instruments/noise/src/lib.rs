@@ -19,5 +19,6 @@ pub static INSTRUMENT: Instrument = Instrument {
     )],
     kinds: &[&runs::GapRuns],
     files: &[],
+    tables: &[],
     status: |_| None,
 };

@@ -72,6 +72,7 @@ pub static INSTRUMENT: Instrument = Instrument {
     ],
     kinds: &[&runs::PathRuns, &runs::MeshRuns],
     files: &[&jitlat::log::Logs],
+    tables: &[&samples::TABLE],
     status: exit_status,
 };
 

@@ -1,19 +1,39 @@
-//! `samples.parquet` of a path measurement: a row a received test packet, flow by flow, in order of arrival.
-//!
-//! | column | type | meaning |
-//! |---|---|---|
-//! | `flow` | unsigned 8 | which flow of the run, as numbered in the manifest |
-//! | `tx_seq` | unsigned 32 | sequence number as the packet carried it |
-//! | `sent_ns` | signed 64 | time the packet carried, UTC nanoseconds of the sender's clock |
-//! | `received_ns` | signed 64 | time of arrival, UTC nanoseconds of the receiver's clock |
-//! | `flags` | unsigned 32 | what was wrong with the packet, 0: nothing |
+//! `samples.parquet` of a path measurement: received test packets.
 
-use quaver_abi::wire::jitlat::Singleton;
-use quaver_store::columns::{Column, Layout, TableReader, TableWriter};
+use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, FLAG_INVALID, Singleton};
+use quaver_store::columns::TableReader;
 use quaver_store::error::StoreError;
+use quaver_store::table::{self, Column, Layout, Table};
 use std::path::Path;
 
-const TABLE: &str = "path";
+/// Packets of a path.
+pub static TABLE: Table = Table {
+    name: "path",
+    file: "samples.parquet",
+    rows: "A row per received test packet, flow by flow, in order of arrival.",
+    columns: &[
+        Column::required("flow", Layout::Few(8), "place of the flow in the manifest"),
+        Column::required("tx_seq", Layout::U32, "sequence number as the packet carried it"),
+        Column::required("sent_ns", Layout::I64, "CLOCK_REALTIME of the sender, as the packet carried it"),
+        Column::required("received_ns", Layout::I64, "CLOCK_REALTIME of the receiver on arrival"),
+        Column::required(
+            "flags",
+            Layout::Few(32),
+            "as in a Jitlat log; a row with any flag stays out of the analysis",
+        ),
+        Column::names(
+            "flag_names",
+            ["flags", "flags"],
+            flag_names,
+            "names of the flags, joined by `+`: `duplicate`, `invalid`; null: none of them is set",
+        ),
+    ],
+};
+
+fn flag_names(flags: u32, _: u32) -> Option<String> {
+    let names = [(FLAG_DUPLICATE, "duplicate"), (FLAG_INVALID, "invalid")];
+    table::flag_names(flags, &names.map(|(flag, name)| (flag.cast_unsigned(), name)))
+}
 
 /// Writes `samples.parquet`: the packets of each flow, in the order of the manifest's flows.
 ///
@@ -24,14 +44,7 @@ pub fn write_path_samples(path: &Path, flows: &[&[Singleton]]) -> Result<(), Sto
         let reason = format!("{} flows do not fit their 8-bit number", flows.len());
         return Err(StoreError::Shape { path: path.to_owned(), reason });
     }
-    let columns = [
-        Column::required("flow", Layout::Few(8)),
-        Column::required("tx_seq", Layout::U32),
-        Column::required("sent_ns", Layout::I64),
-        Column::required("received_ns", Layout::I64),
-        Column::required("flags", Layout::Few(32)),
-    ];
-    let mut table = TableWriter::create(path, TABLE, &columns)?.of_run();
+    let mut table = TABLE.create(path)?.of_run();
     for (flow, packets) in flows.iter().enumerate() {
         table.rows(packets.len(), |group, range| {
             let packets = &packets[range];
@@ -39,7 +52,8 @@ pub fn write_path_samples(path: &Path, flows: &[&[Singleton]]) -> Result<(), Sto
             group.u32(packets.iter().map(|packet| packet.tx_seq.cast_unsigned()))?;
             group.i64(packets.iter().map(|packet| packet.tx_real_time_ns))?;
             group.i64(packets.iter().map(|packet| packet.rx_real_time_ns))?;
-            group.u32(packets.iter().map(|packet| packet.flags.cast_unsigned()))
+            group.u32(packets.iter().map(|packet| packet.flags.cast_unsigned()))?;
+            group.names(packets.iter().map(|packet| (packet.flags.cast_unsigned(), 0)), flag_names)
         })?;
     }
     table.finish()
@@ -50,7 +64,7 @@ pub fn write_path_samples(path: &Path, flows: &[&[Singleton]]) -> Result<(), Sto
 /// # Errors
 /// The file cannot be read, is of a later format, is no table of a path, or names a flow that the run has not.
 pub fn read_path_samples(path: &Path, flows: usize) -> Result<Vec<Vec<Singleton>>, StoreError> {
-    let table = TableReader::open(path, TABLE)?;
+    let table = TableReader::open(path, TABLE.name)?;
     let empty = Singleton { tx_real_time_ns: 0, tx_seq: 0, rx_real_time_ns: 0, flags: 0 };
     let mut packets: Vec<Singleton> = table.reserved();
     packets.resize(table.rows(), empty);
@@ -87,6 +101,11 @@ mod tests {
         let down: Vec<Singleton> = [i32::MAX, i32::MIN, -2].map(packet).to_vec();
         write_path_samples(&path, &[&up, &[], &down]).unwrap();
         assert_eq!(read_path_samples(&path, 3).unwrap(), [up, Vec::new(), down]);
+        let (mut flags, table) = (Vec::new(), TableReader::open(&path, TABLE.name).unwrap());
+        let owned = |name: &[u8]| String::from_utf8(name.to_vec()).unwrap();
+        table.optional_text("flag_names", |_, names| flags.push(names.map(owned))).unwrap();
+        let four = ["duplicate+invalid", "invalid", "duplicate"].map(|names| Some(names.to_owned()));
+        assert_eq!(flags[..4], [four[0].clone(), four[1].clone(), four[2].clone(), None], "999 to 996");
         let error = read_path_samples(&path, 2).unwrap_err().to_string();
         assert!(error.contains("packets of flow 2, the run has 2 flows"), "{error}");
     }

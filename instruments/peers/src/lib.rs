@@ -12,4 +12,4 @@ use quaver_instrument::registry::Instrument;
 
 /// The instrument, as the program takes it.
 pub static INSTRUMENT: Instrument =
-    Instrument { verbs: &[], kinds: &[], files: &[&files::Results], status: |_| None };
+    Instrument { verbs: &[], kinds: &[], files: &[&files::Results], tables: &[], status: |_| None };

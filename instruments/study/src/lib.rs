@@ -20,5 +20,6 @@ pub static INSTRUMENT: Instrument = Instrument {
     )],
     kinds: &[&runs::CellRuns],
     files: &[],
+    tables: &[&stamps::TABLE],
     status: |_| None,
 };

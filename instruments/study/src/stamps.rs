@@ -1,24 +1,51 @@
-//! Stamps of one cell of a study: a row a packet that the application received, in order of arrival.
-//!
-//! | column | type | meaning |
-//! |---|---|---|
-//! | `key` | unsigned 64 | sequence number |
-//! | `sent_ns` | signed 64, may be null | the sender's clock right before its send call |
-//! | `isr_ns` | signed 64, may be null | entry of the device's interrupt handler |
-//! | `softirq_ns` | signed 64, may be null | entry of the softirq |
-//! | `stack_ns` | signed 64, may be null | where the stack takes the packet over |
-//! | `queued_ns` | signed 64, may be null | right before it enters the socket's queue |
-//! | `application_ns` | signed 64, may be null | right after the receive call returned |
-//! | `path` | unsigned 16 | what happened on its way ([`quaver_analysis::study::path_flags`]) |
-//!
-//! Times are CLOCK_MONOTONIC.
+//! Stamps of the packets of one cell of a study.
 
-use quaver_store::columns::{Column, Layout, TableReader, TableWriter};
+use quaver_store::columns::TableReader;
 use quaver_store::error::StoreError;
-use quaver_study_analysis::StampTable;
+use quaver_store::table::{self, Column, Layout, Table};
+use quaver_study_analysis::{StampTable, path_flags};
 use std::path::Path;
 
-const TABLE: &str = "study-stamps";
+/// Stamps of a cell.
+pub static TABLE: Table = Table {
+    name: "study-stamps",
+    file: "cells/bBBBB-pPPP.parquet",
+    rows: "A row per packet that the application of a cell received, in order of arrival. Times are of \
+           CLOCK_MONOTONIC.",
+    columns: &[
+        Column::required("key", Layout::U64, "sequence number"),
+        Column::optional("sent_ns", Layout::I64, "stamp of the sender before its send call"),
+        Column::optional("isr_ns", Layout::I64, "entry of the device's interrupt handler"),
+        Column::optional("softirq_ns", Layout::I64, "entry of the softirq"),
+        Column::optional("stack_ns", Layout::I64, "where the network stack takes the packet"),
+        Column::optional("queued_ns", Layout::I64, "before it enters the socket's queue"),
+        Column::optional("application_ns", Layout::I64, "after the receive call returned"),
+        Column::required("path", Layout::Few(16), "flags of its code path"),
+        Column::names(
+            "path_names",
+            ["path", "path"],
+            path_names,
+            "names of the flags, joined by `+`: `batched`, `softirq-thread`, `sink-tick`, `sink-interrupt`, \
+             `sink-softirq`, `sink-thread`, `sink-slept`, `stack-disturbed`, `unseen`; null: none is set",
+        ),
+    ],
+};
+
+fn path_names(path: u32, _: u32) -> Option<String> {
+    let names = [
+        (path_flags::BATCHED, "batched"),
+        (path_flags::SOFTIRQ_THREAD, "softirq-thread"),
+        (path_flags::SINK_TICK, "sink-tick"),
+        (path_flags::SINK_INTERRUPT, "sink-interrupt"),
+        (path_flags::SINK_SOFTIRQ, "sink-softirq"),
+        (path_flags::SINK_THREAD, "sink-thread"),
+        (path_flags::SINK_SLEPT, "sink-slept"),
+        (path_flags::STACK_DISTURBED, "stack-disturbed"),
+        (path_flags::UNSEEN, "unseen"),
+    ];
+    table::flag_names(path, &names.map(|(flag, name)| (flag.into(), name)))
+}
+
 const TIMES: [&str; 6] = ["sent_ns", "isr_ns", "softirq_ns", "stack_ns", "queued_ns", "application_ns"];
 
 /// Writes the stamps of a cell.
@@ -39,16 +66,15 @@ pub fn write_study_stamps(path: &Path, stamps: &StampTable) -> Result<(), StoreE
         let reason = "its columns have different lengths".to_owned();
         return Err(StoreError::Shape { path: path.to_owned(), reason });
     }
-    let mut columns = vec![Column::required("key", Layout::U64)];
-    columns.extend(TIMES.map(|name| Column::optional(name, Layout::I64)));
-    columns.push(Column::required("path", Layout::Few(16)));
-    let mut table = TableWriter::create(path, TABLE, &columns)?.of_run();
+    let mut table = TABLE.create(path)?.of_run();
     table.rows(rows, |group, range| {
         group.u64(stamps.key[range.clone()].iter().copied())?;
         for column in times {
             group.optional_i64(column[range.clone()].iter().map(|ns| (*ns != 0).then_some(*ns)))?;
         }
-        group.u32(stamps.path[range].iter().map(|flags| u32::from(*flags)))
+        let paths = || stamps.path[range.clone()].iter().map(|flags| u32::from(*flags));
+        group.u32(paths())?;
+        group.names(paths().map(|path| (path, 0)), path_names)
     })?;
     table.finish()
 }
@@ -58,7 +84,7 @@ pub fn write_study_stamps(path: &Path, stamps: &StampTable) -> Result<(), StoreE
 /// # Errors
 /// The file cannot be read, is of a later format, or is no table of stamps.
 pub fn read_study_stamps(path: &Path) -> Result<StampTable, StoreError> {
-    let table = TableReader::open(path, TABLE)?;
+    let table = TableReader::open(path, TABLE.name)?;
     let mut stamps = StampTable { key: table.reserved(), ..StampTable::default() };
     table.u64("key", |_, key| stamps.key.push(key))?;
     let columns = [
@@ -98,6 +124,10 @@ mod tests {
         };
         write_study_stamps(&path, &stamps).unwrap();
         assert_eq!(read_study_stamps(&path).unwrap(), stamps);
+        let (mut paths, table) = (Vec::new(), TableReader::open(&path, TABLE.name).unwrap());
+        let owned = |name: &[u8]| String::from_utf8(name.to_vec()).unwrap();
+        table.optional_text("path_names", |_, names| paths.push(names.map(owned))).unwrap();
+        assert_eq!(paths, [None, Some("batched+softirq-thread".to_owned()), Some("unseen".to_owned())]);
         let short = StampTable { path: vec![0], ..stamps };
         assert!(write_study_stamps(&path, &short).unwrap_err().to_string().contains("different lengths"));
         quaver_store::gaps::write_gaps(&path, &Default::default()).unwrap();

@@ -27,6 +27,7 @@ pub static INSTRUMENT: Instrument = Instrument {
     )],
     kinds: &[&runs::SyncRuns, &runs::BenchRuns],
     files: &[],
+    tables: &[&quaver_sync_store::PACKED_TABLE],
     status: |_| None,
 };
 

@@ -57,7 +57,7 @@ impl Analyzed for Recorded {
     fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
         if !asked.perfetto {
             return Err(not_exported(
-                "of a sync run only --perfetto can be exported: its sync/*.parquet and summary.json hold the rest",
+                "of a sync run --perfetto, --openmetrics, and --csv or --json-lines of its sync/*.parquet can be exported",
             ));
         }
         let target = asked.output.clone().unwrap_or_else(|| run.path().join("timeline.perfetto-trace"));

@@ -30,6 +30,7 @@ pub static INSTRUMENT: Instrument = Instrument {
     ],
     kinds: &[&wait_run::WaitRuns],
     files: &[],
+    tables: &[],
     status: |_| None,
 };
 

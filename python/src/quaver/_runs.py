@@ -77,7 +77,8 @@ class Run:
 
         Raises FileNotFoundError if there is none; `quaver analyze` makes it.
         """
-        return summary_of(_json(self.path / "summary.json"))
+        details = self.path / "details.json"
+        return summary_of(_json(details if details.is_file() else self.path / "summary.json"))
 
     @property
     def table_names(self) -> tuple[str, ...]:

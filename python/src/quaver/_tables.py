@@ -13,9 +13,6 @@ from ._runs import FORMAT, Run, open
 if TYPE_CHECKING:
     import pyarrow
 
-#: Tables that a query has as views, beside `runs`.
-_VIEWS = ("packets", "late", "events", "gaps", "path")
-
 
 def files_of(run: Run) -> dict[str, Path]:
     """The file of each table, by the name that it states in its metadata."""
@@ -90,9 +87,9 @@ def tables(
 def query(sql: str, runs: Iterable[Run | str | os.PathLike[str]]) -> pyarrow.Table:
     """What DuckDB answers to `sql` over runs, as Arrow. It needs the package `duckdb`.
 
-    The view `runs` has a row for each run (`run`, `path`, `verb`, `kernel`, `cpu`, `started`, `complete`). The views `packets`, `late`,
-    `events`, `gaps` and `path` read the Parquet files of all runs, with the column `run` in front. A view exists if some run has
-    that table.
+    The view `runs` has a row for each run (`run`, `path`, `verb`, `kernel`, `cpu`, `started`, `complete`). Each table
+    (`packets`, `late`, `events`, `study_stamps`) is a view of the Parquet files of all runs, with the column `run` in front. A view
+    exists if some run has that table.
     """
     import duckdb
     import pyarrow as pa
@@ -110,15 +107,15 @@ def query(sql: str, runs: Iterable[Run | str | os.PathLike[str]]) -> pyarrow.Tab
     try:
         connection.register("runs", pa.table(columns, fields))
         files = [(one.name, files_of(one)) for one in every]
-        for view in _VIEWS:
-            paths = {str(found[view]): name for name, found in files if view in found}
-            if paths:
-                names = " ".join(f"WHEN {_quoted(path)} THEN {_quoted(name)}" for path, name in paths.items())
-                listed = ", ".join(map(_quoted, paths))
-                connection.execute(
-                    f"CREATE VIEW {view} AS SELECT CASE filename {names} END AS run, * EXCLUDE (filename) "
-                    f"FROM read_parquet([{listed}], union_by_name = true, filename = true)"
-                )
+        for table in sorted({table for _, found in files for table in found}):
+            paths = {str(found[table]): name for name, found in files if table in found}
+            view = table.replace("-", "_")
+            names = " ".join(f"WHEN {_quoted(path)} THEN {_quoted(name)}" for path, name in paths.items())
+            listed = ", ".join(map(_quoted, paths))
+            connection.execute(
+                f"CREATE VIEW \"{view}\" AS SELECT CASE filename {names} END AS run, * EXCLUDE (filename) "
+                f"FROM read_parquet([{listed}], union_by_name = true, filename = true)"
+            )
         return connection.sql(sql).to_arrow_table()
     finally:
         connection.close()

@@ -77,7 +77,6 @@ fn interface(sources: &[Source]) -> String {
     section("Environment variables", lines(variables(sources)));
     section("Names of formats in JSON", lines(schemas(sources)));
     section("Kinds of runs and their files", runs());
-    section("Tables (Parquet) and their columns", tables(sources));
     section("Files that the program names", lines(files(sources)));
     for (at, (verb, root, _)) in RUNS.iter().enumerate() {
         let text = match RUNS[..at].iter().find(|(_, before, _)| before == root) {
@@ -188,29 +187,6 @@ fn without_names(format: &str) -> String {
     let mut parts = format.split('{');
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |all, part| format!("{all}{{}}{}", part.split_once('}').map_or("", |(_, rest)| rest)))
-}
-
-/// Columns by the name of their table.
-fn tables(sources: &[Source]) -> String {
-    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for source in sources {
-        let table =
-            source.text.split_once("const TABLE: &str = \"").and_then(|(_, rest)| rest.split_once('"'));
-        let name = table.map_or("others", |(name, _)| name);
-        for need in ["required", "optional"] {
-            for (at, call) in source.text.match_indices(&format!("Column::{need}(")) {
-                let call = &source.text[at + call.len() - 1..];
-                let arguments = &call[1..bracketed(call) - 1];
-                if let (Some(column), Some((_, layout))) =
-                    (literals(arguments).next(), arguments.split_once("Layout::"))
-                {
-                    all.entry(name.to_owned()).or_default().insert(format!("{column}: {layout}, {need}"));
-                }
-            }
-        }
-    }
-    let text = |(name, columns): (&String, &BTreeSet<String>)| format!("{name}\n{}", lines(columns.clone()));
-    all.iter().map(text).collect()
 }
 
 /// Keys in `json!` of each file, by the format that the file names.

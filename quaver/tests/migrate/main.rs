@@ -129,5 +129,11 @@ fn runs_of_earlier_programs_are_read_and_migrated() {
         for (table, facts) in before.as_object().expect("tables") {
             assert_eq!(now[table]["rows"], facts["rows"], "{name}: {table}");
         }
+        for (table, column) in [("events.parquet", "detail_name"), ("samples.parquet", "flag_names")] {
+            let has = |told: &Value| told[table]["columns"].to_string().contains(column);
+            if name.starts_with("probe") == (column == "flag_names") {
+                assert!(has(&now) && !has(&before), "{name}: {column} of {table}");
+            }
+        }
     }
 }

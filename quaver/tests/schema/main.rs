@@ -3,6 +3,7 @@
 #[path = "../sync_run/mod.rs"]
 mod sync_run;
 
+use quaver_store::run::RunDir;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -97,34 +98,51 @@ fn json(path: &Path) -> Value {
 /// Names of all schemas: of verbs that share one, the first.
 fn names() -> Vec<String> {
     let list = text(&quaver(Path::new(ROOT), &["schema"]), 0);
-    list.lines().map(|line| line.split([',', ':']).next().expect("a name").to_owned()).collect()
+    let names = list.lines().map(|line| line.split([',', ':']).next().expect("a name").to_owned());
+    names.filter(|name| name != TABLES).collect()
 }
+
+/// The columns of tables, beside the schemas.
+const TABLES: &str = "tables";
 
 fn schema(name: &str) -> PathBuf {
     Path::new(ROOT).join(format!("docs/schema/{name}.json"))
 }
 
+/// What the file `place` holds has to be `now`, or becomes it where that is asked for.
+fn same_as_written(place: &Path, now: &str) {
+    if std::env::var_os("QUAVER_BLESS").is_some() {
+        fs::write(place, now).expect("it can be written");
+    }
+    let before = fs::read_to_string(place).unwrap_or_default();
+    let differs = before.lines().zip(now.lines()).find(|(before, now)| before != now);
+    assert!(
+        before == now,
+        "{} is not what the program prints, first in {differs:?}; if that is meant, run\n  \
+         QUAVER_BLESS=1 cargo test -p quaver --test schema",
+        place.display()
+    );
+}
+
 #[test]
 fn the_schemas_are_those_that_are_written_down() {
     let folder = Path::new(ROOT).join("docs/schema");
-    let bless = std::env::var_os("QUAVER_BLESS").is_some();
     let names = names();
     for name in &names {
         let now = text(&quaver(Path::new(ROOT), &["schema", name]), 0);
-        if bless {
-            fs::write(schema(name), &now).expect("it can be written");
-        }
-        let before = fs::read_to_string(schema(name)).unwrap_or_default();
-        let differs = before.lines().zip(now.lines()).find(|(before, now)| before != now);
-        assert!(
-            before == now,
-            "the schema {name} is not that of docs/schema, first in {differs:?}; if that is meant, run\n  \
-             QUAVER_BLESS=1 cargo test -p quaver --test schema"
-        );
+        same_as_written(&schema(name), &now);
     }
     let files = fs::read_dir(folder).expect("it is committed").map(|entry| entry.expect("a file").path());
     let files: BTreeSet<PathBuf> = files.collect();
     assert_eq!(files, names.iter().map(|name| schema(name)).collect());
+}
+
+#[test]
+fn the_columns_of_tables_are_those_that_are_written_down() {
+    let own = text(&quaver(Path::new(ROOT), &["schema", TABLES]), 0);
+    // The simulator is a program of its own.
+    let now = format!("{own}\n{}", quaver_sim_program::intervals::TABLE.markdown());
+    same_as_written(&Path::new(ROOT).join("docs/tables.md"), &now);
 }
 
 #[test]
@@ -327,6 +345,60 @@ fn with_plots(study: &str, target: &Path) {
     fs::write(target, document.to_string()).expect("it can be written");
 }
 
+/// Summaries that no schema describes.
+const OTHER_SUMMARIES: &[&str] = &["bench-runs/2026-11-22-sim-paper/summary.json"];
+
+/// Most elements of each list of a made-up run, and most bytes.
+const ELEMENTS: usize = 3_000;
+const BYTES: usize = 400_000;
+
+/// Each list of objects that lies in no other, with many elements: the first one, again and again.
+fn enlarge(value: &mut Value) -> usize {
+    match value {
+        Value::Object(keys) => keys.values_mut().map(enlarge).sum(),
+        Value::Array(all) if all.first().is_some_and(Value::is_object) => {
+            let most = ELEMENTS.min(BYTES / all[0].to_string().len());
+            let more = most.saturating_sub(all.len());
+            all.extend(vec![all[0].clone(); more]);
+            more
+        }
+        _ => 0,
+    }
+}
+
+/// Summaries of large runs of every kind, as they are stored. Each is checked for its size, and for what it says to be left out.
+fn large<'a>(documents: &[(&'a str, PathBuf)], place: &Path) -> Vec<(&'a str, PathBuf)> {
+    let others = OTHER_SUMMARIES.iter().map(|path| ("", Path::new(ROOT).join(path)));
+    let mut stored = Vec::new();
+    for (name, path) in documents.iter().cloned().chain(others).filter(|(name, _)| *name != "manifest") {
+        let mut whole = json(&path);
+        let more = enlarge(&mut whole);
+        let run = RunDir::create(&place.join("large"), "made").expect("a directory");
+        run.write_summary(&whole).expect("it can be written");
+        let bytes = fs::metadata(run.summary()).expect("it was written").len();
+        assert!(bytes <= 100_000, "{name}: {bytes} bytes");
+        assert_eq!(run.read_summary::<Value>().expect("it was written"), whole, "{name}: nothing is lost");
+        if whole.to_string().len() > 100_000 {
+            let short = json(&run.summary());
+            assert!(short["left_out"].as_object().is_some_and(|left_out| !left_out.is_empty()), "{name}");
+            for (key, list) in whole.as_object().expect("an object").iter() {
+                if let Some(list) = list.as_array().filter(|list| list.first().is_some_and(Value::is_object))
+                {
+                    let kept = short[key].as_array().expect("a list").len() as u64;
+                    let left_out = short["left_out"][key].as_u64().unwrap_or(0);
+                    assert_eq!(kept + left_out, list.len() as u64, "{name}: {key}");
+                }
+            }
+            assert!(more == 0 || short["left_out"].to_string().len() < 10_000, "{name}");
+        }
+        if !name.is_empty() {
+            stored.push((name, run.summary()));
+        }
+    }
+    assert!(stored.iter().any(|(_, path)| path.with_file_name("details.json").is_file()));
+    stored
+}
+
 #[test]
 fn runs_follow_their_schemas_and_what_lacks_a_key_does_not() {
     let place = tempfile::tempdir().expect("a directory");
@@ -348,6 +420,11 @@ fn runs_follow_their_schemas_and_what_lacks_a_key_does_not() {
         documents.iter().map(|(name, _)| *name).chain(NOT_MADE.iter().copied()).chain(["result"]).collect();
     assert_eq!(covered, names().iter().map(String::as_str).collect(), "each schema has a document here");
     for ((name, path), said) in documents.iter().zip(judged(&documents)) {
+        assert_eq!(said, "valid", "{} by schema {name}", path.display());
+    }
+
+    let large = large(&documents, place.path());
+    for ((name, path), said) in large.iter().zip(judged(&large)) {
         assert_eq!(said, "valid", "{} by schema {name}", path.display());
     }
 

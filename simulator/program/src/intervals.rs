@@ -1,23 +1,37 @@
 //! `intervals.parquet` of a simulated run: what each thread did when, a row an interval, in the order in which they ended.
 //!
-//! | column | type | meaning |
-//! |---|---|---|
-//! | `thread` | unsigned 32, may be null | number of the thread; null for kernel activity |
-//! | `core` | unsigned 32, may be null | core on which it ran; null where it did not run |
-//! | `state` | text | `runs`, `ready`, `lock`, `condition`, `barrier`, `join`, `kernel` |
-//! | `start_fs`, `end_fs` | unsigned 64 | simulated time from the start of the program, femtoseconds |
-//! | `object` | signed 64, may be null | address of the lock, condition or barrier; number of the thread that was joined |
-//! | `woken_by` | unsigned 32, may be null | thread that ended the wait |
-//!
 //! Rows are written as they come, so that a long run needs no memory for them.
 
 use parquet::data_type::ByteArray;
-use quaver_store::columns::{Column, Layout, TableReader, TableWriter};
+use quaver_store::columns::{TableReader, TableWriter};
 use quaver_store::error::StoreError;
+use quaver_store::table::{Column, Layout, Table};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-const TABLE: &str = "sim-intervals";
+/// Intervals of simulated threads.
+pub static TABLE: Table = Table {
+    name: "sim-intervals",
+    file: "intervals.parquet",
+    rows: "A row per interval of a simulated thread, in the order in which they ended.",
+    columns: &[
+        Column::optional("thread", Layout::Few(32), "number of the thread; null for kernel activity"),
+        Column::optional("core", Layout::Few(32), "core on which it ran; null if it did not run"),
+        Column::required(
+            "state",
+            Layout::Text,
+            "`runs`, `ready`, `lock`, `condition`, `barrier`, `join`, `kernel`",
+        ),
+        Column::required("start_fs", Layout::U64, "start, in simulated time from the start of the program"),
+        Column::required("end_fs", Layout::U64, "end"),
+        Column::optional(
+            "object",
+            Layout::I64,
+            "address of the lock, condition or barrier; number of the joined thread",
+        ),
+        Column::optional("woken_by", Layout::Few(32), "thread that ended the wait"),
+    ],
+};
 /// Rows that are kept before they are written.
 const BUFFERED: usize = 1 << 16;
 
@@ -92,16 +106,7 @@ impl SimIntervalWriter {
     /// # Errors
     /// The file cannot be made.
     pub fn create(path: &Path) -> Result<Self, StoreError> {
-        let columns = [
-            Column::optional("thread", Layout::Few(32)),
-            Column::optional("core", Layout::Few(32)),
-            Column::required("state", Layout::Text),
-            Column::required("start_fs", Layout::U64),
-            Column::required("end_fs", Layout::U64),
-            Column::optional("object", Layout::I64),
-            Column::optional("woken_by", Layout::Few(32)),
-        ];
-        let table = TableWriter::create(path, TABLE, &columns)?;
+        let table = TABLE.create(path)?;
         Ok(Self { table, rows: Vec::new() })
     }
 
@@ -144,7 +149,7 @@ impl SimIntervalWriter {
 /// # Errors
 /// The file cannot be read, is of a later format, or is no table of intervals.
 pub fn read_sim_intervals(path: &Path) -> Result<Vec<SimInterval>, StoreError> {
-    let table = TableReader::open(path, TABLE)?;
+    let table = TableReader::open(path, TABLE.name)?;
     let mut rows: Vec<SimInterval> = table.reserved();
     let mut unknown = None;
     table.text("state", |row, name| {

@@ -6,7 +6,6 @@ pub mod emulator;
 pub mod intervals;
 pub mod perfetto;
 mod runs;
-pub mod shard;
 pub mod stored;
 pub mod view;
 
@@ -69,7 +68,7 @@ pub fn command() -> Command {
 
 fn dispatch(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let kinds: Vec<&'static dyn RunKind> = vec![&runs::SimulationRuns, &runs::PaperRuns, &runs::SweepRuns];
-    let stored = Stored { kinds, files: Vec::new(), interface: INTERFACE };
+    let stored = Stored { kinds, files: Vec::new(), tables: vec![&intervals::TABLE], interface: INTERFACE };
     let asked = matches.subcommand();
     let done = asked.and_then(|(name, matches)| {
         stored

@@ -51,10 +51,9 @@ fn subcommands(help: &str) -> Vec<&str> {
 /// Statuses, variables, files and columns.
 pub(super) fn interface(tree: &Tree) -> anyhow::Result<Page> {
     let list = tree.text("docs/interface.txt").context("docs/interface.txt is missing")?;
-    let mut text =
-        "# Statuses, variables, files, columns\n\nAll that programs can rely on beside options and JSON. \
+    let mut text = "# Statuses, variables, files\n\nAll that programs can rely on beside options and JSON. \
                     A test compares this list with the code.\n\n"
-            .to_owned();
+        .to_owned();
     for part in list.split("\n==== ").skip(1) {
         let (title, body) =
             part.split_once(" ====\n").context("docs/interface.txt: a section has no title")?;
@@ -65,7 +64,7 @@ pub(super) fn interface(tree: &Tree) -> anyhow::Result<Page> {
             text.push_str(&format!("## {title}\n\n```text\n{}\n```\n\n", body.trim_matches('\n')));
         }
     }
-    Ok(Page::command(format!("{FOLDER}/interface.md"), "Statuses, variables, files, columns", &text))
+    Ok(Page::command(format!("{FOLDER}/interface.md"), "Statuses, variables, files", &text))
 }
 
 /// The first command or option in a text's code that the program does not have.

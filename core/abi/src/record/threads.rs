@@ -1,9 +1,10 @@
 //! What an event tells of threads: why one left its CPU, what it slept at, and what woke it.
 
-use strum::FromRepr;
+use strum::{FromRepr, IntoStaticStr};
 
 /// Why a thread left the CPU at the end of its [`super::EventKind::Thread`] interval (`detail`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromRepr)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromRepr, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[repr(u8)]
 pub enum OffCpu {
     /// The interval was still open when recording ended, or the reason was not seen.
@@ -157,7 +158,8 @@ impl Sleep {
 }
 
 /// What a followed thread sleeps at (`detail` of [`super::EventKind::Sleep`], without [`Sleep::FOR_DISK`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromRepr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromRepr, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[repr(u8)]
 pub enum SleepObject {
     /// Nothing that is known.

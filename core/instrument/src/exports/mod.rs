@@ -24,14 +24,18 @@ pub(crate) fn table(run: &RunDir, asked: &ExportArgs) -> anyhow::Result<bool> {
         _ => return Ok(false),
     };
     refuse_late(asked)?;
-    let tables = tables(run.path())?;
-    let Some(table) = tables.iter().find(|table| table.file_stem() == Some(name.as_ref())) else {
-        let names: Vec<_> = tables.iter().filter_map(|table| table.file_stem()?.to_str()).collect();
+    let mut tables = Vec::new();
+    collect(run.path(), "", &mut tables)?;
+    tables.sort();
+    let Some((_, table)) = tables.iter().find(|(place, _)| place == name) else {
+        let mut names: Vec<&str> = tables.iter().map(|(place, _)| place.as_str()).take(NAMED).collect();
+        let more = format!("{} more", tables.len().saturating_sub(NAMED));
+        names.extend((tables.len() > NAMED).then_some(more.as_str()));
         let has = if names.is_empty() { "no table".to_owned() } else { names.join(", ") };
         let message = format!("export {}: it has no table {name:?}; it has {has}", run.path().display());
         return Err(failure(ExitCode::Usage, message));
     };
-    let target = asked.output.clone().unwrap_or_else(|| run.path().join(format!("{name}.{end}")));
+    let target = asked.output.clone().unwrap_or_else(|| table.with_extension(end));
     deliver(&target, |out| Ok(rows(table, lines, out)??))?;
     say_written(&target);
     Ok(true)
@@ -64,17 +68,23 @@ fn refuse_late(asked: &ExportArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The Parquet files of a run, in the order of their names.
-fn tables(run: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(run)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|end| end == "parquet") {
-            found.push(path);
+/// Most tables that an error names.
+const NAMED: usize = 20;
+
+/// The Parquet files of a run, and of runs within it, with their places: `samples`, `cells/b0000-p000`.
+fn collect(folder: &Path, below: &str, into: &mut Vec<(String, PathBuf)>) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        let Some(stem) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
+        if kind.is_dir() {
+            let name = entry.file_name();
+            collect(&path, &format!("{below}{}/", name.to_string_lossy()), into)?;
+        } else if path.extension().is_some_and(|end| end == "parquet") {
+            into.push((format!("{below}{stem}"), path));
         }
     }
-    found.sort();
-    Ok(found)
+    Ok(())
 }
 
 fn rows(table: &Path, lines: bool, out: &mut dyn Write) -> anyhow::Result<io::Result<()>> {

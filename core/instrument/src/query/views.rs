@@ -27,7 +27,8 @@ pub(super) fn of(runs: &[Listed]) -> anyhow::Result<Views> {
         let path = listed.run.path();
         let path = path.canonicalize().with_context(|| format!("reading {}", path.display()))?;
         manifests.push(path.join("manifest.json"));
-        summaries.extend(Some(path.join("summary.json")).filter(|summary| summary.is_file()));
+        let summary = [listed.run.details(), listed.run.summary()].into_iter().find(|file| file.is_file());
+        summaries.extend(summary.and_then(|file| Some(path.join(file.file_name()?))));
         for file in parquet_files(&path) {
             match table_name(&file) {
                 Ok(name) => tables.entry(name.replace('-', "_")).or_default().push(file),

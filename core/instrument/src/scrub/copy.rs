@@ -58,7 +58,7 @@ fn what_is(path: &Path) -> File {
     let folder = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
     match (name.as_ref(), path.extension().and_then(|end| end.to_str()).unwrap_or_default()) {
         ("manifest.json", _) => File::Json("manifest"),
-        ("summary.json", _) => File::Json("summary"),
+        ("summary.json" | "details.json", _) => File::Json("summary"),
         ("names.json", _) => File::Json("names"),
         ("cost.json", _) => File::Json("cost"),
         (_, "json") if folder == "cells" => File::Json("cell"),

@@ -32,7 +32,9 @@ const PLACES: [(Field, &str); 6] = [
          idle_governor idle_states.name hypervisor.name fair_server transparent_hugepages hugepage_defrag default_qdisc \
          lockdown call.{} idle_state.{} events_from futex.operations.operation advice.kind incident.cause incident.reasons \
          remedies.id kept not_tried.id patterns.paper.table paper.figures.id paper.figures.figure stages.stage late.source \
-         late.part late.place late.certainty events.kind_name sim-intervals.state parts.part time.part levels.level \
+         late.part late.place late.certainty events.kind_name events.detail_name \
+         compare.context_name path.flag_names study-stamps.path_names sync.kind_name sync.outcome_name sync.flag_names \
+         sync.detail_name sim-intervals.state parts.part time.part levels.level \
          cure.classes.class memory.latency hand_overs_by_kind facts.architecture",
     ),
     (

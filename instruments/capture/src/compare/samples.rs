@@ -1,27 +1,48 @@
-//! `samples.parquet` of a comparison of stamps: a row a packet between two checkpoints, in the order of recording.
-//!
-//! | column | type | meaning |
-//! |---|---|---|
-//! | `pattern`, `arm` | unsigned 16 | traffic pattern and arm, as numbered in the manifest |
-//! | `context` | unsigned 8 | 0 in user space, 1 in the kernel |
-//! | `block`, `position` | unsigned 32 | block of packets of one arm, and place in it |
-//! | `seq` | unsigned 64 | number of the packet in its stream; in the kernel its place in the recording |
-//! | `cpu` | unsigned 16 | where |
-//! | `before_cycles` | unsigned 64 | first checkpoint, raw cycles |
-//! | `between_cycles` | unsigned 64 | from the first to the second checkpoint, raw cycles |
-//! | `stamp_ns` | signed 64, nullable | the stamp, CLOCK_REALTIME (0 where it is missing in earlier runs) |
-//! | `bound_ns` | unsigned 32 | its bound |
-//! | `interrupts_off` | unsigned 8 | 1: interrupts were off at the first checkpoint (kernel only) |
+//! `samples.parquet` of a comparison of stamps: packets between two checkpoints.
 //!
 //! Checkpoints stay in cycles: what they are for is their difference, which no conversion must round. The manifest
 //! has the rate.
 
 use quaver_capture_analysis::compare::CompareTable;
-use quaver_store::columns::{Column, Layout, TableReader, TableWriter};
+use quaver_store::columns::TableReader;
 use quaver_store::error::StoreError;
+use quaver_store::table::{Column, Layout, Table};
 use std::path::Path;
 
-const TABLE: &str = "compare";
+/// Packets of a comparison.
+pub static TABLE: Table = Table {
+    name: "compare",
+    file: "samples.parquet",
+    rows: "A row per packet between two checkpoints, in the order of recording. Checkpoints stay in cycles, \
+           for their difference is what counts.",
+    columns: &[
+        Column::required("pattern", Layout::Few(16), "place of the traffic pattern in the manifest"),
+        Column::required("context", Layout::Few(8), "0 in user space, 1 in the kernel"),
+        Column::names("context_name", ["context", "context"], context_name, "`user`, `kernel`"),
+        Column::required("arm", Layout::Few(16), "place of the arm in `user` or `kernel` of the pattern"),
+        Column::required("block", Layout::U32, "block of packets of one arm"),
+        Column::required("position", Layout::U32, "place in the block"),
+        Column::required(
+            "seq",
+            Layout::U64,
+            "number of the packet in its stream; in the kernel its place in the recording",
+        ),
+        Column::required("cpu", Layout::Few(16), "CPU"),
+        Column::required("before_cycles", Layout::U64, "first checkpoint"),
+        Column::required("between_cycles", Layout::U64, "from the first to the second checkpoint"),
+        Column::optional("stamp_ns", Layout::I64, "the stamp, CLOCK_REALTIME; 0 is missing in earlier runs"),
+        Column::required("bound_ns", Layout::U32, "bound of the stamp"),
+        Column::required(
+            "interrupts_off",
+            Layout::Few(8),
+            "1: interrupts were off at the first checkpoint (kernel only)",
+        ),
+    ],
+};
+
+fn context_name(context: u32, _: u32) -> Option<String> {
+    ["user", "kernel"].get(context as usize).map(|name| (*name).to_owned())
+}
 
 /// Writes `samples.parquet`.
 ///
@@ -45,26 +66,13 @@ pub fn write_compare_samples(path: &Path, rows: &CompareTable) -> Result<(), Sto
         let reason = "the columns to be written differ in length".to_owned();
         return Err(StoreError::Shape { path: path.to_owned(), reason });
     }
-    let columns = [
-        Column::required("pattern", Layout::Few(16)),
-        Column::required("context", Layout::Few(8)),
-        Column::required("arm", Layout::Few(16)),
-        Column::required("block", Layout::U32),
-        Column::required("position", Layout::U32),
-        Column::required("seq", Layout::U64),
-        Column::required("cpu", Layout::Few(16)),
-        Column::required("before_cycles", Layout::U64),
-        Column::required("between_cycles", Layout::U64),
-        Column::optional("stamp_ns", Layout::I64),
-        Column::required("bound_ns", Layout::U32),
-        Column::required("interrupts_off", Layout::Few(8)),
-    ];
-    let mut table = TableWriter::create(path, TABLE, &columns)?.of_run();
+    let mut table = TABLE.create(path)?.of_run();
     table.rows(rows.len(), |group, range| {
         let few =
             |column: &[u16]| column[range.clone()].iter().map(|value| u32::from(*value)).collect::<Vec<_>>();
         group.u32(few(&rows.pattern).into_iter())?;
         group.u32(few(&rows.context).into_iter())?;
+        group.names(few(&rows.context).into_iter().map(|context| (context, 0)), context_name)?;
         group.u32(few(&rows.arm).into_iter())?;
         group.u32(rows.block[range.clone()].iter().copied())?;
         group.u32(rows.position[range.clone()].iter().copied())?;
@@ -84,7 +92,7 @@ pub fn write_compare_samples(path: &Path, rows: &CompareTable) -> Result<(), Sto
 /// # Errors
 /// The file cannot be read, is of a later format, or is no table of a comparison.
 pub fn read_compare_samples(path: &Path) -> Result<CompareTable, StoreError> {
-    let table = TableReader::open(path, TABLE)?;
+    let table = TableReader::open(path, TABLE.name)?;
     let mut rows = CompareTable::default();
     table.u32("pattern", |_, value| rows.pattern.push(value as u16))?;
     table.u32("context", |_, value| rows.context.push(value as u16))?;
@@ -126,8 +134,13 @@ mod tests {
         write_compare_samples(&path, &rows).unwrap();
         assert_eq!(read_compare_samples(&path).unwrap(), rows);
         let mut stamps = Vec::new();
-        let table = TableReader::open(&path, TABLE).unwrap();
+        let table = TableReader::open(&path, TABLE.name).unwrap();
         table.optional_i64("stamp_ns", |_, ns| stamps.push(ns)).unwrap();
+        let mut contexts = Vec::new();
+        table
+            .text("context_name", |_, name| contexts.push(String::from_utf8(name.to_vec()).unwrap()))
+            .unwrap();
+        assert_eq!(contexts, ["user", "kernel"]);
         assert_eq!(stamps, [Some(1_795_000_000_000_000_001), None], "a missing stamp is null");
         rows.cpu.pop();
         assert!(write_compare_samples(&path, &rows).is_err());

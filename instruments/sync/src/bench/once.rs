@@ -79,14 +79,11 @@ impl Runner<'_> {
             .filter_map(|entry| Some(entry.ok()?.path()))
             .find(|path| path.join("summary.json").is_file());
         let Some(run) = run else { return Ok(None) };
-        let path = run.join("summary.json");
-        let octets = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
         #[derive(serde::Deserialize)]
         struct Summary {
             results: SyncResults,
         }
-        let summary: Summary =
-            serde_json::from_slice(&octets).with_context(|| format!("reading {}", path.display()))?;
+        let summary: Summary = quaver_store::run::RunDir::open(&run)?.read_summary()?;
         Ok(Some(RunFigures::of(&summary.results)))
     }
 

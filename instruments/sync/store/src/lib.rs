@@ -20,7 +20,7 @@ mod tail;
 
 pub use facts::{SyncCounts, SyncEnding, SyncFacts, SyncThread};
 pub use merge::{Merged, SyncMoment};
-pub use pack::{Packed, PackedReader, Packing, facts_path, pack};
+pub use pack::{Packed, PackedReader, Packing, TABLE as PACKED_TABLE, facts_path, pack};
 pub use tail::Tail;
 
 use facts::ScannedThreads;

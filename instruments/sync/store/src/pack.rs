@@ -1,25 +1,84 @@
 //! `sync-*.parquet`: the events of one process image, a few bytes each; with `sync-*.json` for its facts.
 //!
-//! | column | type | meaning |
-//! |---|---|---|
-//! | `at_ns` | unsigned 64 | CLOCK_MONOTONIC, in order |
-//! | `thread` | unsigned 32 | place in the facts' list of threads |
-//! | `kind` | unsigned 8 | `quaver_abi::sync::SyncKind` |
-//! | `outcome` | unsigned 8 | `quaver_abi::sync::SyncOutcome` and `outcome_flags` |
-//! | `cpu` | unsigned 16 | where; 65535 is unknown |
-//! | `object`, `call_site` | unsigned 64 | addresses |
-//! | `detail` | unsigned 32 | operand of the kind |
-//!
 //! The raw cycles are not kept: a nanosecond is less than the counter's own error.
 
 use super::{Segment, SyncFacts, SyncMoment, SyncSegmentError, SyncThread};
-use quaver_abi::sync::{SyncKind, SyncRecord};
-use quaver_store::columns::{Column, Layout, TableReader, TableWriter};
+use quaver_abi::sync::{SyncKind, SyncObject, SyncOutcome, SyncRecord, outcome_flags};
+use quaver_store::columns::{TableReader, TableWriter};
 use quaver_store::error::StoreError;
+use quaver_store::table::{Column, Layout, Table};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-const TABLE: &str = "sync";
+/// Events of the recorder.
+pub static TABLE: Table = Table {
+    name: "sync",
+    file: "sync/sync-PID-START-EXEC.parquet",
+    rows: "A row per event of one process image, in the order of time.",
+    columns: &[
+        Column::required("at_ns", Layout::U64, "CLOCK_MONOTONIC"),
+        Column::required("thread", Layout::Few(32), "place in the list of threads of the `.json` beside it"),
+        Column::required("kind", Layout::Few(8), "number of the kind, as in the segment"),
+        Column::names(
+            "kind_name",
+            ["kind", "kind"],
+            kind_name,
+            "name of the kind: `lock-entry`, `barrier-exit`",
+        ),
+        Column::required("outcome", Layout::Few(8), "outcome in the low five bits, flags in the others"),
+        Column::names(
+            "outcome_name",
+            ["outcome", "outcome"],
+            outcome_name,
+            "name of the outcome: `ok`, `timeout`",
+        ),
+        Column::names(
+            "flag_names",
+            ["outcome", "outcome"],
+            flag_names,
+            "names of the flags, joined by `+`: `inside-wait`, `for-reading`, `contended`; null: none is set",
+        ),
+        Column::required("cpu", Layout::Few(16), "CPU; 65535: unknown"),
+        Column::required(
+            "object",
+            Layout::FewU64,
+            "address of the lock, condition or barrier, or `pthread_t`",
+        ),
+        Column::required("call_site", Layout::FewU64, "address that the call returns to"),
+        Column::required("detail", Layout::Few(32), "operand of the kind"),
+        Column::names(
+            "detail_name",
+            ["kind", "detail"],
+            detail_name,
+            "of locks and unlocks what is locked: `mutex`, `read-write`, `spin`; null of other kinds",
+        ),
+    ],
+};
+
+fn kind_name(kind: u32, _: u32) -> Option<String> {
+    SyncKind::from_repr(u8::try_from(kind).ok()?).map(|kind| <&str>::from(kind).to_owned())
+}
+
+fn outcome_name(raw: u32, _: u32) -> Option<String> {
+    let outcome = SyncOutcome::from_raw(u8::try_from(raw).ok()? & outcome_flags::OUTCOME_MASK);
+    Some(<&str>::from(outcome).to_owned())
+}
+
+fn flag_names(raw: u32, _: u32) -> Option<String> {
+    let flags = [
+        (outcome_flags::INSIDE_WAIT, "inside-wait"),
+        (outcome_flags::FOR_READING, "for-reading"),
+        (outcome_flags::CONTENDED, "contended"),
+    ];
+    quaver_store::table::flag_names(raw, &flags.map(|(flag, name)| (flag.into(), name)))
+}
+
+fn detail_name(kind: u32, detail: u32) -> Option<String> {
+    use SyncKind::{LockEntry, LockExit, ReadLockEntry, ReadLockExit, UnlockEntry, UnlockExit};
+    let kind = SyncKind::from_repr(u8::try_from(kind).ok()?)?;
+    let of_locks = [LockEntry, LockExit, ReadLockEntry, ReadLockExit, UnlockEntry, UnlockExit];
+    of_locks.contains(&kind).then(|| SyncObject::from_repr(detail).map(|it| <&str>::from(it).to_owned()))?
+}
 /// Rows in memory at a time.
 const ROWS: usize = 1 << 18;
 
@@ -52,18 +111,8 @@ pub fn facts_path(table: &Path) -> PathBuf {
 /// # Errors
 /// The segment cannot be read, or the files cannot be written.
 pub fn pack(segment: &Segment, path: &Path) -> Result<Packing, SyncSegmentError> {
-    let columns = [
-        Column::required("at_ns", Layout::U64),
-        Column::required("thread", Layout::Few(32)),
-        Column::required("kind", Layout::Few(8)),
-        Column::required("outcome", Layout::Few(8)),
-        Column::required("cpu", Layout::Few(16)),
-        Column::required("object", Layout::FewU64),
-        Column::required("call_site", Layout::FewU64),
-        Column::required("detail", Layout::Few(32)),
-    ];
     let packed = Packed { facts: segment.facts().clone(), threads: segment.threads().to_vec() };
-    let mut table = TableWriter::create(path, TABLE, &columns)?.of_run();
+    let mut table = TABLE.create(path)?.of_run();
     let mut part: Vec<SyncMoment> = Vec::with_capacity(ROWS);
     let mut events = 0;
     for moment in segment.merge() {
@@ -90,12 +139,18 @@ fn write(table: &mut TableWriter, part: &mut Vec<SyncMoment>) -> Result<u64, Sto
         let part = &part[range];
         group.u64(part.iter().map(|moment| moment.at_ns))?;
         group.u32(part.iter().map(|moment| moment.thread))?;
-        group.u32(part.iter().map(|moment| u32::from(moment.record.kind)))?;
-        group.u32(part.iter().map(|moment| u32::from(moment.record.outcome)))?;
+        let kind = |moment: &SyncMoment| u32::from(moment.record.kind);
+        let outcomes = || part.iter().map(|moment| u32::from(moment.record.outcome));
+        group.u32(part.iter().map(kind))?;
+        group.names(part.iter().map(|moment| (kind(moment), 0)), kind_name)?;
+        group.u32(outcomes())?;
+        group.names(outcomes().map(|raw| (raw, 0)), outcome_name)?;
+        group.names(outcomes().map(|raw| (raw, 0)), flag_names)?;
         group.u32(part.iter().map(|moment| u32::from(moment.record.cpu)))?;
         group.u64(part.iter().map(|moment| moment.record.object))?;
         group.u64(part.iter().map(|moment| moment.record.call_site))?;
-        group.u32(part.iter().map(|moment| moment.record.detail))
+        group.u32(part.iter().map(|moment| moment.record.detail))?;
+        group.names(part.iter().map(|moment| (kind(moment), moment.record.detail)), detail_name)
     })?;
     let written = part.len() as u64;
     part.clear();
@@ -120,7 +175,7 @@ impl PackedReader {
     /// # Errors
     /// One of the files cannot be read, is of a later format, or is something else.
     pub fn open(path: &Path) -> Result<Self, SyncSegmentError> {
-        let table = TableReader::open(path, TABLE)?;
+        let table = TableReader::open(path, TABLE.name)?;
         let facts = facts_path(path);
         let text = std::fs::read(&facts).map_err(|e| StoreError::io("read", &facts, e))?;
         let packed = serde_json::from_slice(&text)

@@ -1,8 +1,8 @@
 //! The command line of `quaver sim sweep`: types only.
 
-use crate::shard::ShardWanted;
 use clap::{Args, Subcommand};
 use quaver_instrument::quantity;
+use quaver_instrument::shard::ShardWanted;
 use std::path::PathBuf;
 use std::time::Duration;
 

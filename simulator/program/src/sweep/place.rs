@@ -12,11 +12,11 @@
 
 use super::plan::{self, Plan};
 use super::row::{self, IdealRun, PointResult};
-use crate::shard::Shard;
 use anyhow::Context;
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::shard::Shard;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use rustix::fs::{FlockOperation, flock};

@@ -2,8 +2,9 @@
 //! each names its kind itself; the same columns and rows are the same bytes.
 
 use parquet::data_type::ByteArray;
-use quaver_store::columns::{Column, Layout, TableReader, TableWriter};
+use quaver_store::columns::{TableReader, TableWriter};
 use quaver_store::error::StoreError;
+use quaver_store::table::{Column, Layout};
 use std::path::Path;
 
 const TABLE: &str = "sim-sweep";
@@ -61,8 +62,8 @@ pub fn write_sweep(path: &Path, columns: &[SweepColumn]) -> Result<(), StoreErro
         let reason = format!("column {} has {} values for {rows} rows", odd.name, odd.values.rows());
         return Err(StoreError::Shape { path: path.to_owned(), reason });
     }
-    let layouts: Vec<Column> =
-        columns.iter().map(|column| Column::optional(&column.name, column.values.layout())).collect();
+    let layout = |column: &SweepColumn| Column::made(column.name.clone(), column.values.layout(), true);
+    let layouts: Vec<Column> = columns.iter().map(layout).collect();
     let mut table = TableWriter::create(path, TABLE, &layouts)?;
     table.rows(rows, |group, range| {
         for column in columns {

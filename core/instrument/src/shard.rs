@@ -1,4 +1,4 @@
-//! Which part of a sweep a process does: told, or read from the environment of an array job.
+//! Which part of many runs or points a process does: told, or read from the environment of an array job.
 
 use std::fmt;
 use std::str::FromStr;
@@ -61,7 +61,7 @@ impl FromStr for ShardWanted {
 
 impl ShardWanted {
     /// The part that is meant, by these variables of the environment. Errors are sentences.
-    pub(super) fn resolve(self, variable: impl Fn(&str) -> Option<String>) -> Result<Shard, String> {
+    pub fn resolve(self, variable: impl Fn(&str) -> Option<String>) -> Result<Shard, String> {
         let of = match self {
             Self::Given(shard) => return Ok(shard),
             Self::Auto { of } => of,
@@ -125,11 +125,11 @@ fn checked(index: u32, of: u32, name: &str) -> Result<Shard, String> {
 
 impl Shard {
     /// Everything.
-    pub(super) const WHOLE: Self = Self { index: 1, of: 1 };
+    pub const WHOLE: Self = Self { index: 1, of: 1 };
 
     /// Which of the points are in this part, by what each costs: neighbours stay together, and parts cost about the same.
     /// Every point is in exactly one of the `of` parts, since each goes by where its middle lies.
-    pub(super) fn points(&self, costs: &[u64]) -> Vec<usize> {
+    pub fn points(&self, costs: &[u64]) -> Vec<usize> {
         let whole: u128 = costs.iter().map(|cost| 2 * u128::from(*cost).max(1)).sum();
         let mut before: u128 = 0;
         let mut mine = Vec::new();
