@@ -60,6 +60,9 @@ put 644 "$recorder" lib/quaver/libquaver_preload.so
 # Where Wireshark finds them differs; `tshark -G folders` prints the folders to link them into.
 put 755 "$source/packaging/wireshark/quaver-extcap" lib/quaver/extcap/quaver-extcap
 put 644 "$source/packaging/wireshark/quaver.lua" lib/quaver/wireshark/quaver.lua
+# For Prometheus and Grafana.
+put 644 "$source/packaging/watch/alerts.yaml" share/quaver/alerts.yaml
+put 644 "$source/packaging/watch/dashboard.json" share/quaver/dashboard.json
 # `quaver sim trace` needs it, and nothing else does.
 if [ -f "$build/libquaver_qemu_plugin.so" ]; then
     put 644 "$build/libquaver_qemu_plugin.so" lib/quaver/libquaver_qemu_plugin.so

@@ -116,7 +116,7 @@ pack_rpm() {
         printf '%%description\n%s\n%%install\ncp -a "%s/tree/." "%%{buildroot}"\n' "$description" "$work"
         printf '%%preun\nif [ "$1" = 0 ]; then\n%s\nfi\n%%postun\n%s\n%%files\n' "$stop" "$reload"
         # Folders that a system without the other programs would not have go with the package.
-        (cd "$work/tree" && find usr/lib/quaver usr/share/doc/quaver usr/share/zsh usr/share/fish usr/share/bash-completion \
+        (cd "$work/tree" && find usr/lib/quaver usr/share/quaver usr/share/doc/quaver usr/share/zsh usr/share/fish usr/share/bash-completion \
             -type d -printf '%%dir /%p\n')
         (cd "$work/tree" && find usr -type f -printf '/%p\n' | sort)
     } >"$work/rpm/quaver.spec"

@@ -49,6 +49,19 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
+    fn columns_of_names_name_columns_that_their_tables_have() {
+        assert!(STORED.tables.len() > 3);
+        for table in &STORED.tables {
+            let has = |name: &str| table.columns.iter().any(|column| column.name == name);
+            let named =
+                table.columns.iter().filter_map(|column| column.names).flat_map(|names| names.columns);
+            let missing: Vec<&str> = named.filter(|name| !has(name)).collect();
+            assert!(missing.is_empty(), "{}: {missing:?}", table.name);
+            assert!(table.columns.iter().all(|column| !column.meaning.is_empty()), "{}", table.name);
+        }
+    }
+
+    #[test]
     fn each_verb_and_each_kind_of_run_is_one_instruments() {
         let names: Vec<String> = verbs().map(|verb| (verb.command)().get_name().to_owned()).collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());

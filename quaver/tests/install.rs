@@ -49,6 +49,8 @@ fn what_is_installed_finds_its_parts() {
         "lib/quaver/extcap/quaver-extcap",
         "lib/quaver/wireshark/quaver.lua",
         "lib/quaver/kernels/streamcluster",
+        "share/quaver/alerts.yaml",
+        "share/quaver/dashboard.json",
         "share/man/man1/quaver.1",
         "share/man/man1/quaver-sync.1",
         "share/bash-completion/completions/quaver",

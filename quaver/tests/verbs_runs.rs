@@ -129,7 +129,6 @@ fn a_run_read_again_gives_the_same_octets() {
     expect(&on(&run, "analyze", &["--fail-if", "losses.nonsense > 0"]), 2);
 }
 
-/// Whether the lines of the export, the table of late packets and the summary, all by one threshold, tell the same.
 /// Runs of earlier programs, of three kinds.
 const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/migrate/kept");
 
@@ -219,6 +218,7 @@ fn a_run_that_cannot_be_analysed_leaves_the_others_done() {
     assert!(stderr(&said).contains("SLURM_ARRAY_TASK_ID"), "{}", stderr(&said));
 }
 
+/// Whether the lines of the export, the table of late packets and the summary, all by one threshold, tell the same.
 fn agrees(run: &Path, lines: &mut dyn Iterator<Item = &str>) {
     expect(&on(run, "analyze", &["--late", "1ns", "--json"]), 0);
     let table = TableReader::open(&run.join("late.parquet"), "late").unwrap();

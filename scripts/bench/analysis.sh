@@ -14,3 +14,5 @@ done
 sed -i "s|$BENCH_SCRATCH/||g" "$BENCH_OUT/analysis/page.txt"
 stat -c '%n %s' "$made"/* | sed 's|.*/||' >"$BENCH_OUT/analysis/files.txt"
 cp "$made/summary.json" "$BENCH_OUT/analysis/summary.json"
+# All of it, where it is long.
+[ ! -f "$made/details.json" ] || cp "$made/details.json" "$BENCH_OUT/analysis/summary.json"

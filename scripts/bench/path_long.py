@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+from summaries import whole_summary
+
 result, server, packets, command = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
 # The last line comes when all is over, and the process may be gone then.
 SHARES = (0.1, 0.5, 0.9)
@@ -33,7 +35,7 @@ for line in probe.stdout:
         marks.append({"share": SHARES[len(marks)], "packets": max(came.values()), **ends})
 status = probe.wait()
 run = next(Path(command[command.index("--output") + 1]).iterdir())
-figures = json.loads((run / "summary.json").read_text())["rolling"]
+figures = json.loads(whole_summary(run).read_text())["rolling"]
 files = {path.name: path.stat().st_size for path in sorted(run.iterdir())}
 result.write_text(
     json.dumps(

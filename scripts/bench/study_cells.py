@@ -9,6 +9,8 @@ import json
 import sys
 from pathlib import Path
 
+from summaries import whole_summary
+
 FIGURES = ("count", "min_ns", "p10_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "p99_99_ns", "max_ns", "mean_ns", "sd_ns",
            "below_half", "above_half", "spikes")
 PLOTS = ("bins", "series")
@@ -46,7 +48,7 @@ def main():
         print(planned(only_run(sys.argv[2])))
         return
     run, directory = only_run(sys.argv[1]), Path(sys.argv[2])
-    summary = without_plots(json.loads((run / "summary.json").read_text()))
+    summary = without_plots(json.loads(whole_summary(run).read_text()))
     (directory / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
     with open(directory / "cells.csv", "w", newline="") as out:
         table = csv.writer(out, lineterminator="\n")

@@ -166,7 +166,7 @@ fn executables(root: &Path, wanted: &[&str]) -> anyhow::Result<Vec<Executable>> 
     if !wanted.is_empty() {
         built(root, &["build", "--workspace"])?;
     }
-    let selection = selection(wanted)?;
+    let selection = selection(wanted, &kinds(root)?)?;
     let words: Vec<&str> = selection.iter().map(String::as_str).collect();
     for line in String::from_utf8(built(root, &words)?.stdout)?.lines() {
         let message: Value = serde_json::from_str(line).context("cargo's messages are JSON")?;
@@ -186,9 +186,26 @@ fn built(root: &Path, words: &[&str]) -> anyhow::Result<Output> {
     Ok(built)
 }
 
-/// What cargo is to build: everything where nothing is wanted, else no tests but those. Unit tests have the package's own name.
+/// What each target is, by `package/target`: `lib`, `bin`, `test` and others. A library and a program may share a name.
+fn kinds(root: &Path) -> anyhow::Result<BTreeMap<String, BTreeSet<String>>> {
+    let mut command = Command::new("cargo");
+    command.args(["metadata", "--no-deps", "--format-version", "1", "--locked"]).current_dir(root);
+    let metadata: Value = serde_json::from_slice(&command.output().context("starting cargo")?.stdout)?;
+    let mut kinds: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        for target in package["targets"].as_array().into_iter().flatten() {
+            let words = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let name = format!("{}/{}", words(&package["name"]), words(&target["name"]));
+            let all = target["kind"].as_array().into_iter().flatten().map(words);
+            kinds.entry(name).or_default().extend(all);
+        }
+    }
+    Ok(kinds)
+}
+
+/// What cargo is to build: everything where nothing is wanted, else no tests but those.
 /// `quaver` is always among the packages: without it cargo builds what all share with other features, once more.
-fn selection(wanted: &[&str]) -> anyhow::Result<Vec<String>> {
+fn selection(wanted: &[&str], kinds: &BTreeMap<String, BTreeSet<String>>) -> anyhow::Result<Vec<String>> {
     let mut words = vec!["test".to_owned(), "--no-run".to_owned()];
     if wanted.is_empty() {
         words.push("--workspace".to_owned());
@@ -199,8 +216,11 @@ fn selection(wanted: &[&str]) -> anyhow::Result<Vec<String>> {
         let (package, target) =
             name.split_once('/').with_context(|| format!("{name:?} is not PACKAGE/TARGET"))?;
         packages.insert(package);
-        let is_unit = target == package.replace('-', "_");
-        targets.insert(if is_unit { "--lib --bins".to_owned() } else { format!("--test {target}") });
+        let kinds = kinds.get(*name).with_context(|| format!("there is no test executable {name:?}"))?;
+        targets.extend(kinds.iter().map(|kind| match kind.as_str() {
+            "bin" | "test" => format!("--{kind} {target}"),
+            _ => "--lib".to_owned(),
+        }));
     }
     words.extend(packages.iter().flat_map(|package| ["-p".to_owned(), (*package).to_owned()]));
     words.extend(targets.iter().flat_map(|target| target.split(' ').map(str::to_owned)));
@@ -346,13 +366,21 @@ mod tests {
 
     #[test]
     fn of_wanted_tests_no_others_are_built() {
-        let line = |wanted: &[&str]| selection(wanted).unwrap().join(" ");
+        let kinds = [
+            ("quaver/noise", "test"),
+            ("quaver/tiers", "test"),
+            ("quaver-clock/quaver_clock", "lib"),
+            ("quaver-testbed/truth", "bin"),
+        ];
+        let kinds = kinds.map(|(name, kind)| (name.to_owned(), BTreeSet::from([kind.to_owned()]))).into();
+        let line = |wanted: &[&str]| selection(wanted, &kinds).unwrap().join(" ");
         assert_eq!(line(&[]), "test --no-run --workspace");
         assert_eq!(
             line(&["quaver/noise", "quaver-clock/quaver_clock", "quaver/tiers"]),
-            "test --no-run -p quaver -p quaver-clock --lib --bins --test noise --test tiers"
+            "test --no-run -p quaver -p quaver-clock --lib --test noise --test tiers"
         );
-        assert!(selection(&["noise"]).is_err());
+        assert_eq!(line(&["quaver-testbed/truth"]), "test --no-run -p quaver -p quaver-testbed --bin truth");
+        assert!(selection(&["noise"], &kinds).is_err() && selection(&["quaver/none"], &kinds).is_err());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::exit_code::{ExitCode, failure, sentence, status_of};
 use crate::interrupt::Interrupt;
 use crate::registry::{RunKind, analyzed};
 use crate::results::{self, Found, is_read_only};
+use crate::rights;
 use crate::runs::AnalyzeArgs;
 use quaver_store::listing::{open, runs_below};
 use quaver_store::run::RunDir;
@@ -38,6 +39,7 @@ pub(crate) fn run(
     let own = |place: usize| shard.is_none_or(|it| place % it.of as usize + 1 == it.index as usize);
     let part: Vec<RunDir> =
         all.into_iter().enumerate().filter(|(place, _)| own(*place)).map(|(_, run)| run).collect();
+    rights::keep(&[], &part.iter().map(RunDir::path).collect::<Vec<_>>());
     let interrupt = Interrupt::catch()?;
     let (mut rows, mut refused, mut ended) = (Vec::new(), Vec::new(), None);
     for run in &part {

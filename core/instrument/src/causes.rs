@@ -86,14 +86,17 @@ pub fn said_of(measured: &str, sentence: &str) -> String {
     sentence.replace("receiver", measured)
 }
 
-/// Has causes and what is unexplained speak of what was measured, as [`said_of`].
+/// Puts what was measured into the names and remedies of causes, and into the note on unexplained time, as [`said_of`].
 pub fn speak_of(measured: &str, causes: &mut [CauseSummary], unexplained: &mut Unexplained) {
-    let words = causes.iter_mut().flat_map(|cause| {
-        let remedies = [cause.remedy.setting.as_mut(), cause.remedy.boot.as_mut()];
-        [Some(&mut cause.name)].into_iter().chain(remedies).flatten()
-    });
-    for text in words.chain([&mut unexplained.note]) {
+    let remedies = causes.iter_mut().flat_map(|cause| [&mut cause.remedy.setting, &mut cause.remedy.boot]);
+    for text in remedies.flatten().chain([&mut unexplained.note]) {
         *text = said_of(measured, text);
+    }
+    // Behind that a name has names of threads, which others gave.
+    for name in causes.iter_mut().map(|cause| &mut cause.name) {
+        if let Some(rest) = name.strip_prefix("receiver ") {
+            *name = format!("{measured} {rest}");
+        }
     }
 }
 

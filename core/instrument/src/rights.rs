@@ -25,8 +25,7 @@ pub fn keep_programs() {
     keep_but(None, true);
 }
 
-/// For a thread beside others that do not: gives up all but sockets and BPF programs that are open, and files, of which it writes those in
-/// this place.
+/// The calling thread keeps open sockets and BPF programs. It reads `/proc` and `/sys`, and writes files in `place` alone.
 pub fn keep_output(place: Option<&Path>) {
     let capabilities = CapabilitySet::DAC_OVERRIDE;
     // Counters of interfaces, which each file tells.

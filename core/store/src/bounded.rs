@@ -18,21 +18,30 @@ const SHORT: usize = 16;
 /// `summary` with its longest lists cut until `fits` holds. Elements stay in their order, and the first ones stay, for
 /// lists are ranked. The key `left_out` counts the others.
 pub(crate) fn shortened(summary: &Value, fits: impl Fn(&Value) -> bool) -> Value {
-    let mut limit = LONGEST;
+    let (mut limit, mut most_keys) = (LONGEST, MOST_KEYS);
     loop {
         let (mut short, mut left_out) = (summary.clone(), Map::new());
-        cut(&mut short, limit, "", &mut left_out);
+        cut(&mut short, (limit, most_keys), "", &mut left_out);
         if let Value::Object(keys) = &mut short {
             keys.insert(LEFT_OUT.to_owned(), left_out.into());
         }
-        if limit <= 1 || fits(&short) {
+        if fits(&short) || most_keys <= 1 {
             return short;
         }
-        limit /= 2;
+        // Names of a type of ours are cut where nothing else is left to cut.
+        match limit {
+            1 => most_keys /= 2,
+            _ => limit /= 2,
+        }
     }
 }
 
-fn cut(value: &mut Value, limit: usize, place: &str, left_out: &mut Map<String, Value>) {
+fn cut(
+    value: &mut Value,
+    (limit, most_keys): (usize, usize),
+    place: &str,
+    left_out: &mut Map<String, Value>,
+) {
     let mut count = |elements: usize| {
         let before = left_out.get(place).and_then(Value::as_u64).unwrap_or(0);
         left_out.insert(place.to_owned(), (before + elements as u64).into());
@@ -43,11 +52,11 @@ fn cut(value: &mut Value, limit: usize, place: &str, left_out: &mut Map<String, 
                 count(all.len() - limit);
                 all.truncate(limit);
             }
-            all.iter_mut().for_each(|one| cut(one, limit, place, left_out));
+            all.iter_mut().for_each(|one| cut(one, (limit, most_keys), place, left_out));
         }
         Value::Object(keys) => {
-            let most = limit.max(MOST_KEYS);
-            if keys.len() > most {
+            let most = limit.max(most_keys);
+            if keys.len() > most && !place.is_empty() {
                 count(keys.len() - most);
                 let others: Vec<String> = keys.keys().skip(most).cloned().collect();
                 others.iter().for_each(|key| drop(keys.shift_remove(key)));
@@ -59,7 +68,7 @@ fn cut(value: &mut Value, limit: usize, place: &str, left_out: &mut Map<String, 
                     ("", false) => key.clone(),
                     (_, false) => format!("{place}.{key}"),
                 };
-                cut(below, limit, &at, left_out);
+                cut(below, (limit, most_keys), &at, left_out);
             }
         }
         Value::String(text) if limit <= SHORT && text.len() > limit * TEXT_BYTES => {
@@ -91,6 +100,16 @@ mod tests {
         assert_eq!((rows.len(), names.len()), (40, MOST_KEYS), "short lists stay whole");
         assert_eq!(short[LEFT_OUT]["rows.bins"], 40 * (600 - list));
         assert_eq!(short[LEFT_OUT]["names"], 50 + MOST_KEYS * (300 - list));
+    }
+
+    #[test]
+    fn names_are_cut_where_nothing_else_is_left() {
+        let few: Map<String, Value> = (0..90).map(|key| (format!("key{key}"), json!(key))).collect();
+        let nested: Map<String, Value> = (0..90).map(|key| (format!("key{key}"), json!(few))).collect();
+        let summary = json!({"schema": "quaver.x/1", "nested": nested});
+        let fits = |value: &Value| value.to_string().len() < 10_000;
+        let short = shortened(&summary, fits);
+        assert!(fits(&short) && short["schema"] == "quaver.x/1" && short["nested"]["key0"]["key0"] == 0);
     }
 
     #[test]

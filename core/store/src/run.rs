@@ -245,13 +245,22 @@ impl RunDir {
         write_json(&path, &short)
     }
 
+    /// The file that has all of the summary: `details.json` only where `summary.json` says that it was shortened.
+    pub fn whole_summary(&self) -> PathBuf {
+        let details = self.details();
+        let is_short = || {
+            let summary: Option<Value> = read_json(&self.summary()).ok();
+            summary.is_some_and(|summary| summary.get(bounded::LEFT_OUT).is_some())
+        };
+        if details.is_file() && is_short() { details } else { self.summary() }
+    }
+
     /// Reads all of the summary, as that of the verb.
     ///
     /// # Errors
     /// The file cannot be read or is not of that type.
     pub fn read_summary<T: DeserializeOwned>(&self) -> Result<T, StoreError> {
-        let details = self.details();
-        read_json(&if details.is_file() { details } else { self.summary() })
+        read_json(&self.whole_summary())
     }
 
     /// Writes `report.html`.

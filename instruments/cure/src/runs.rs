@@ -71,6 +71,8 @@ impl Analyzed for CureDigest {
     }
 
     fn export(&self, _: &RunDir, _: &ExportArgs) -> anyhow::Result<()> {
-        Err(not_exported("a cure has no such export: summary.json holds every block of it"))
+        Err(not_exported(
+            "a cure has no such export: summary.json (details.json where that is cut) holds every block of it",
+        ))
     }
 }

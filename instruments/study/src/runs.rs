@@ -54,6 +54,8 @@ impl Analyzed for Cells {
 
     fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
         let (_, _) = (run, asked);
-        Err(not_exported("a study has no such export: its cells/ and summary.json hold all of it"))
+        Err(not_exported(
+            "a study has no such export: its cells/ and summary.json (details.json where that is cut) hold all of it",
+        ))
     }
 }

@@ -105,6 +105,8 @@ impl Analyzed for Bench {
 
     fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
         let (_, _) = (run, asked);
-        Err(not_exported("a bench has no such export: its summary.json holds all of it"))
+        Err(not_exported(
+            "a bench has no such export: its summary.json (details.json where that is cut) holds all of it",
+        ))
     }
 }

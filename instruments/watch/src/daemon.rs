@@ -28,7 +28,7 @@ const TICK: Duration = Duration::from_millis(100);
 const LAST_INCIDENTS: Duration = Duration::from_secs(60);
 /// Time over which the CPU share is taken.
 const COST: Duration = Duration::from_secs(10);
-/// FrozenWindow windows that wait to be written, beside the one that is.
+/// Frozen windows that wait to be written, beside the one that is.
 const WAITING: usize = 1;
 
 /// Watches until SIGTERM or Ctrl-C.
@@ -79,7 +79,7 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     }
     team.end()?;
     drop(sender);
-    // FrozenWindow windows are still analysed and kept. Supervisors wait longer than this (systemd: 90 s).
+    // Frozen windows are still analysed and kept. Supervisors wait longer than this (systemd: 90 s).
     let asked = Instant::now();
     while !writer.is_finished() && asked.elapsed() < LAST_INCIDENTS {
         std::thread::sleep(TICK);

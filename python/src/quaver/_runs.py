@@ -77,8 +77,8 @@ class Run:
 
         Raises FileNotFoundError if there is none; `quaver analyze` makes it.
         """
-        details = self.path / "details.json"
-        return summary_of(_json(details if details.is_file() else self.path / "summary.json"))
+        summary, details = _json(self.path / "summary.json"), self.path / "details.json"
+        return summary_of(_json(details) if "left_out" in summary and details.is_file() else summary)
 
     @property
     def table_names(self) -> tuple[str, ...]:

@@ -177,7 +177,13 @@ fn led_astray(ground: &Ground, place: &Path, elsewhere: &Path) -> std::path::Pat
 #[test]
 fn a_link_in_a_run_leads_to_no_file_outside() {
     let ground = Ground::make();
-    for words in ["analyze {run}", "report {run} -o page", "compare {run} {run}", "migrate {run} -o out"] {
+    for words in [
+        "analyze {run}",
+        "analyze {run} --shard 1/1",
+        "report {run} -o page",
+        "compare {run} {run}",
+        "migrate {run} -o out",
+    ] {
         let [place, elsewhere] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let run = led_astray(&ground, place.path(), elsewhere.path());
         let words = words.replace("{run}", run.to_str().unwrap());

@@ -27,7 +27,7 @@ pub(super) fn of(runs: &[Listed]) -> anyhow::Result<Views> {
         let path = listed.run.path();
         let path = path.canonicalize().with_context(|| format!("reading {}", path.display()))?;
         manifests.push(path.join("manifest.json"));
-        let summary = [listed.run.details(), listed.run.summary()].into_iter().find(|file| file.is_file());
+        let summary = Some(listed.run.whole_summary()).filter(|file| file.is_file());
         summaries.extend(summary.and_then(|file| Some(path.join(file.file_name()?))));
         for file in parquet_files(&path) {
             match table_name(&file) {

@@ -133,9 +133,9 @@ impl Fields {
         Self { typed, keys }
     }
 
-    /// Whether a key is one of a document's own.
+    /// Whether a key is one of a document's own, or the place of one in it (`rtp.streams`).
     pub(super) fn is_key(&self, key: &str) -> bool {
-        self.keys.contains(key)
+        key.split('.').all(|part| self.keys.contains(part))
     }
 
     /// What stands at a path. The longest listed end of the path counts.

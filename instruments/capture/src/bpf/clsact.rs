@@ -86,9 +86,8 @@ impl Drop for Filter {
 impl Remover {
     /// Removes the filter, if it is still there.
     pub(crate) fn now(&self) {
-        if let Some(hung) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            hung.remove();
-        }
+        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *place = place.take().and_then(Hung::remove);
     }
 }
 
@@ -109,12 +108,17 @@ impl std::fmt::Debug for Hung {
 }
 
 impl Hung {
-    fn remove(mut self) {
+    /// Removes it, or gives it back to a thread that may: the one that writes packets may not.
+    fn remove(mut self) -> Option<Self> {
         // An interface that is gone took the filter along.
-        let _ = self.hook.delete(&self.header);
+        let removed = self.hook.delete(&self.header);
+        if removed.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
+            return Some(self);
+        }
         if self.ours {
             self.hook.leave();
         }
+        None
     }
 }
 

@@ -59,7 +59,7 @@ pub(super) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     let notes = thread_notes(&reading);
     accounts.took = live.started.elapsed();
     let rings = reading.end();
-    let mut written = match written(writing, &live, &interrupt) {
+    let mut written = match written(writing, &live, &interrupt, || put_back.now()) {
         Ok(written) => written,
         Err(error) => {
             // The thread that would do so at its end is stuck.
@@ -90,6 +90,7 @@ fn written(
     writing: JoinHandle<(Written, Layers)>,
     live: &Live,
     interrupt: &Interrupt,
+    put_back: impl Fn(),
 ) -> anyhow::Result<Written> {
     let (mut captured, mut moved) = (0, Instant::now());
     while !writing.is_finished() {
@@ -104,7 +105,11 @@ fn written(
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    let (written, layers) = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let (written, layers) = writing.join().unwrap_or_else(|panic| {
+        // That thread had no right to.
+        put_back();
+        std::panic::resume_unwind(panic)
+    });
     Ok(written.with(&layers))
 }
 

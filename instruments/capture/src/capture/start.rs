@@ -183,7 +183,7 @@ impl Session {
             layer: args.layer,
             only_outgoing: args.direction == crate::args::WantedDirection::Out,
             output: self.output,
-            place: args.output.as_deref().map(|output| rights::place_of(output).to_owned()),
+            place: args.output.as_deref().map(|output| place_of(args, output).to_owned()),
             told,
             limits,
             cpu: plan.write_cpu,
@@ -191,6 +191,15 @@ impl Session {
             live: Arc::clone(&live),
         };
         Ok((reading, self.clock, writer, live))
+    }
+}
+
+/// Where files are made. With a rotation that is beside `output` whatever has its name there.
+fn place_of<'a>(args: &CaptureArgs, output: &'a Path) -> &'a Path {
+    match output.parent().filter(|_| args.file_size.is_some() || args.file_time.is_some()) {
+        Some(parent) if parent != Path::new("") => parent,
+        Some(_) => Path::new("."),
+        None => rights::place_of(output),
     }
 }
 

@@ -17,8 +17,8 @@ pub(super) struct Turns {
 
 impl Turns {
     /// To be told of each record in the order of time. The switch that must lie before it, where none was told. BPF tells when it was
-    /// once the thread leaves the CPU (`hidden_switch` of `sync.bpf.c`). Else that is not known: it has the instant of the record, by
-    /// which it was over.
+    /// once the thread leaves the CPU, within 2 s (`hidden_switch` of `sync.bpf.c`). Else that is not known: it has the instant of the
+    /// record, by which it was over.
     pub(super) fn before(&mut self, record: &KernelSideRecord) -> Option<KernelSideRecord> {
         if record.kind == Kind::Switch as u8 {
             self.comes(record.cpu, record.other);

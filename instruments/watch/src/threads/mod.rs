@@ -254,6 +254,12 @@ impl<'a> Session<'a> {
             board.outcomes(&subject, |outcomes| outcomes.suppressed += 1);
             return Ok(());
         }
+        if end_ns <= recorder.held_from_ns() {
+            let name = &settings.name;
+            quaver_instrument::tell!("quaver watch: {name}: a trigger was not kept: its records are gone");
+            board.outcomes(&subject, |outcomes| outcomes.suppressed += 1);
+            return Ok(());
+        }
         let asked_ns = first_ns.saturating_sub(all.window.before.as_nanos() as u64);
         let start_ns = asked_ns.min(wait.at_ns.saturating_sub(wait.wait_ns));
         let frozen = ThreadsWindow {

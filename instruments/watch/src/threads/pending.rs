@@ -10,6 +10,9 @@ pub(super) struct LongWaits {
     pub(super) count: u64,
 }
 
+/// Waits of several CPUs are not quite in the order of their ends.
+const DISORDER_NS: u64 = 250_000_000;
+
 /// Windows that have not ended: of each table those that its waits began, with the end of the first wait.
 pub(super) struct Pending {
     tables: Vec<Vec<(u64, LongWaits)>>,
@@ -26,11 +29,14 @@ impl Pending {
         self.tables.iter().all(Vec::is_empty)
     }
 
-    /// Takes a wait into the window that it lies in, or has it begin one. Waits come in the order of their ends, nearly.
+    /// Takes a wait into the window that it lies in, or has it begin one. A wait that ended at a switch from a hidden thread comes when
+    /// its thread leaves the CPU, and may be much older than the others.
     pub(super) fn add(&mut self, wait: LongWait) {
         let Some(windows) = self.tables.get_mut(wait.table_index) else { return };
         let after_ns = self.after_ns;
-        let is_within = |first_ns: u64| wait.at_ns <= first_ns.saturating_add(after_ns);
+        let is_within = |first_ns: u64| {
+            (first_ns.saturating_sub(DISORDER_NS)..=first_ns.saturating_add(after_ns)).contains(&wait.at_ns)
+        };
         match windows.iter_mut().find(|(first_ns, _)| is_within(*first_ns)) {
             Some((first_ns, waits)) => {
                 *first_ns = wait.at_ns.min(*first_ns);
@@ -39,7 +45,10 @@ impl Pending {
                     waits.longest = wait;
                 }
             }
-            None => windows.push((wait.at_ns, LongWaits { longest: wait, count: 1 })),
+            None => {
+                let place = windows.partition_point(|(first_ns, _)| *first_ns <= wait.at_ns);
+                windows.insert(place, (wait.at_ns, LongWaits { longest: wait, count: 1 }));
+            }
         }
     }
 
@@ -60,6 +69,19 @@ mod tests {
 
     fn wait(table: usize, at_ns: u64, wait_ns: u64) -> LongWait {
         LongWait { table_index: table, at_ns, wait_ns, ..LongWait::default() }
+    }
+
+    #[test]
+    fn a_wait_that_is_told_late_begins_a_window_of_its_own() {
+        const SECOND: u64 = 1_000_000_000;
+        let mut pending = Pending::new(1, Duration::from_secs(1));
+        [100, 93].into_iter().for_each(|at_s| pending.add(wait(0, at_s * SECOND, 1)));
+        pending.add(wait(0, 100 * SECOND - 1_000, 2));
+        let windows = [(); 2].map(|()| pending.take_ended(u64::MAX).unwrap());
+        assert_eq!(
+            windows.each_ref().map(|(first_ns, waits)| (*first_ns, waits.count)),
+            [(93 * SECOND, 1), (100 * SECOND - 1_000, 2)]
+        );
     }
 
     #[test]

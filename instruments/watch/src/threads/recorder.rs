@@ -114,6 +114,10 @@ impl Recorder {
         Ok(())
     }
 
+    pub(super) fn held_from_ns(&self) -> u64 {
+        self.flight.held_from_ns()
+    }
+
     /// Time that is held, and the memory that it takes.
     pub(super) fn held(&self) -> (u64, u64) {
         (now_ns().saturating_sub(self.flight.held_from_ns()), self.flight.bytes() as u64)

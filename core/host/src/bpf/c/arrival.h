@@ -40,7 +40,9 @@ static __always_inline __u64 ran_ns(struct task_struct *of)
 	struct task_struct___arrival *task = (void *)of;
 	struct rq___arrival *rq;
 
-	if (!bpf_core_field_exists(task->sched_info.last_arrival) || !task->sched_info.last_arrival)
+	if (!bpf_core_field_exists(task->sched_info.last_arrival) || !bpf_core_field_exists(task->se.cfs_rq))
+		return 0;
+	if (!task->sched_info.last_arrival)
 		return 0;
 	rq = task->se.cfs_rq->rq;
 	return rq->cpu == (int)bpf_get_smp_processor_id() ? rq->clock - task->sched_info.last_arrival : 0;

@@ -281,7 +281,8 @@ static __always_inline void hidden_switch(__u64 now, __u32 given, struct task_st
 {
 	__u64 ran = ran_ns(task);
 
-	if (!ran)
+	/* Readers put records in order that are late by less than 2 s. An older switch is known by the records that followed it. */
+	if (!ran || ran > 1900000000)
 		return;
 	emit(now - ran, KIND_SWITCH, given, task->pid, task->prio & 0xffff, 0, OFF_UNKNOWN);
 }
