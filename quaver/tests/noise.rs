@@ -1,5 +1,6 @@
 //! `quaver noise`, run as a user runs it.
 
+use quaver_store::run::RunDir;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -53,7 +54,7 @@ fn a_short_run_is_whole_and_its_noise_conserved() {
     assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
     let (result, summary) = quaver_testbed::printed::apart(&ended.stdout);
     let run = only_run(place.path());
-    assert_eq!(json(&run.join("summary.json")), summary);
+    assert_eq!(RunDir::open(&run).unwrap().read_summary::<Value>().unwrap(), summary);
     let shown = &result["run"];
     assert!(shown.as_str().is_some_and(|path| path.ends_with(&run.display().to_string())), "{shown}");
     assert_eq!(summary["schema"], "quaver.noise/1");

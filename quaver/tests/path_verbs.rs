@@ -1,5 +1,6 @@
 //! `quaver serve` and `quaver probe` from outside, over loopback, without privilege.
 
+use quaver_store::run::RunDir;
 use quaver_testbed::printed::numbers;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -244,7 +245,7 @@ fn a_long_stamp_session_keeps_figures_and_tells_them_while_it_runs() {
     let text = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let run = only_run(runs.path());
-    let summary: Value = serde_json::from_slice(&fs::read(run.join("summary.json")).unwrap()).unwrap();
+    let summary: Value = RunDir::open(&run).unwrap().read_summary().unwrap();
     for (at, way) in ["up", "down"].into_iter().enumerate() {
         let of_way = || lines.iter().filter(|line| line["direction"] == way);
         assert!(of_way().count() >= 2, "{text}");

@@ -103,7 +103,7 @@ fn receive(stream: impl Iterator<Item = Sent> + Send, gap: Duration, payload_typ
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
     let path = fs::read_dir(runs.path()).unwrap().next().unwrap().unwrap().path();
     let written = fs::read(path.join("summary.json")).unwrap();
-    assert_eq!(serde_json::from_slice::<Value>(&written).unwrap()["rtp"], summary["rtp"]);
+    assert_eq!(RunDir::open(&path).unwrap().read_summary::<Value>().unwrap()["rtp"], summary["rtp"]);
     let again = Command::new(env!("CARGO_BIN_EXE_quaver")).arg("analyze").arg(&path).output().unwrap();
     assert_eq!(again.status.code(), Some(0));
     assert!(fs::read(path.join("summary.json")).unwrap() == written, "analysed again it is the same");

@@ -5,6 +5,7 @@ mod kernel_build;
 mod recorder;
 
 use kernel_build::kernel;
+use quaver_store::run::RunDir;
 use recorder::build_recorder;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -63,7 +64,7 @@ fn programs_are_recorded_in_pairs_and_every_wait_is_accounted_for() {
     let done = output(bench(runs.path(), &words));
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let summary = quaver_testbed::printed::numbers(&done.stdout);
-    assert_eq!(summary, read(&only_run(runs.path()).join("summary.json")));
+    assert_eq!(summary, RunDir::open(&only_run(runs.path())).unwrap().read_summary::<Value>().unwrap());
     assert_eq!(summary["complete"], true);
     assert_eq!(read(&only_run(runs.path()).join("manifest.json"))["complete"], true);
     let programs = list(&summary, "/programs");

@@ -3,6 +3,7 @@
 use super::far_server::{Server, packets_of};
 use super::{json, privileged, quaver, the_run_in};
 use quaver_host::netns::Lab;
+use quaver_store::run::RunDir;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::net::IpAddr;
@@ -100,7 +101,7 @@ fn analysed_again(run: &Path, runs: &Path, summary: &Value) {
     let before = kept("summary.json");
     let mut numbers = summary.clone();
     numbers.as_object_mut().unwrap().remove("result").expect("the output has the key `result`");
-    assert_eq!(serde_json::from_str::<Value>(&before).unwrap(), numbers);
+    assert!(RunDir::open(run).unwrap().read_summary::<Value>().unwrap() == numbers, "{before}");
     let output = quaver(runs, &["analyze", &run.display().to_string()]).output().unwrap();
     done(&output, 0);
     assert_eq!(before, kept("summary.json"));

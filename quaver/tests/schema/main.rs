@@ -317,7 +317,7 @@ fn made(place: &Path) -> Vec<(&'static str, PathBuf)> {
         // What it printed is the run's summary, and an answer.
         let run = only_run(&folder);
         let (result, numbers) = quaver_testbed::printed::apart(printed.as_bytes());
-        assert_eq!(numbers, json(&run.join("summary.json")), "{name}");
+        assert_eq!(numbers, RunDir::open(&run).unwrap().read_summary::<Value>().unwrap(), "{name}");
         assert!(result["verdict"].is_string() && result["run"].is_string(), "{name}: {result}");
         fs::write(place.join(format!("{name}.json")), printed).expect("it can be written");
         (name, run)

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
+use quaver_store::run::RunDir;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -149,8 +150,7 @@ impl Bench {
 
     /// Its summary.
     pub(crate) fn summary(&self) -> Value {
-        let text = std::fs::read(self.last_run().join("summary.json")).expect("it was written");
-        serde_json::from_slice(&text).expect("it is JSON")
+        RunDir::open(&self.last_run()).and_then(|run| run.read_summary()).expect("it was written")
     }
 }
 
