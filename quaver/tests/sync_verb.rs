@@ -2,6 +2,7 @@
 
 mod sync_run;
 
+use quaver_store::run::RunDir;
 use quaver_testbed::printed::numbers;
 use quaver_testbed::privileged::privileged;
 use serde_json::Value;
@@ -111,7 +112,7 @@ fn a_run_analysed_again_comes_out_the_same() {
     let run = bench.last_run();
     let read = |name: &str| std::fs::read(run.join(name)).expect("it was written");
     let (summary, report) = (read("summary.json"), read("report.html"));
-    let stored: Value = serde_json::from_slice(&summary).expect("JSON");
+    let stored: Value = RunDir::open(&run).and_then(|run| run.read_summary()).expect("JSON");
     assert_eq!(numbers(&ended.stdout), stored, "the program itself says nothing there");
     let path = run.to_str().expect("a path in letters").to_owned();
     let unprivileged = bench.run(&["--no-kernel", "--threshold", "1ns"]);
