@@ -14,15 +14,14 @@ pub(crate) fn measured(text: &str) -> Vec<(&str, &str)> {
         let end = word.find(|c: char| !c.is_ascii_digit() && !".,".contains(c));
         let (number, own) = end.map_or((*word, ""), |end| word.split_at(end));
         let next = |behind: usize| words.get(at + behind).copied().unwrap_or_default();
-        let unit = match (own, next(1)) {
-            ("", "to" | "and" | "or") => next(3),
-            ("", next) => next,
-            (own, _) => own,
+        let is_range = own.is_empty() && ["to", "and", "or"].contains(&next(1));
+        // `12-20 ns`, `1.5x s`: the word as it is.
+        let candidates = [(number, own), (*word, next(1)), (number, if is_range { next(3) } else { "" })];
+        let bare = |unit: &'_ str| {
+            UNITS.into_iter().find(|one| unit.trim_end_matches(['.', ',', ';', ':', ')', '|', '*']) == *one)
         };
-        let unit = unit.trim_end_matches(|c: char| ".,;:)|*".contains(c));
-        if UNITS.contains(&unit) {
-            found.push((number.trim_end_matches(['.', ',']), unit));
-        }
+        let measured = candidates.into_iter().find_map(|(number, unit)| Some((number, bare(unit)?)));
+        found.extend(measured.map(|(number, unit)| (number.trim_end_matches(['.', ',']), unit)));
     }
     found
 }
@@ -33,10 +32,19 @@ mod tests {
 
     #[test]
     fn numbers_have_the_unit_that_follows_them() {
-        let found =
-            measured("It takes 12 ns. 20% more, a 0.5ms stop; (0.5 to 2.1 %), | 7 µs |, 1,979 of 5 s");
-        let expected =
-            [("12", "ns"), ("20", "%"), ("0.5", "ms"), ("0.5", "%"), ("2.1", "%"), ("7", "µs"), ("5", "s")];
+        let found = measured(
+            "It takes 12 ns. 20% more, a 0.5ms stop; (0.5 to 2.1 %), | 7 µs |, 1,979 of 5 s, 12-20 ns",
+        );
+        let expected = [
+            ("12", "ns"),
+            ("20", "%"),
+            ("0.5", "ms"),
+            ("0.5", "%"),
+            ("2.1", "%"),
+            ("7", "µs"),
+            ("5", "s"),
+            ("12-20", "ns"),
+        ];
         assert_eq!(found, expected);
         assert_eq!(measured("Linux 6.18, 2 CPUs, RFC 8762 says"), []);
     }

@@ -156,7 +156,8 @@ pub enum SyncKind {
     /// That call returned; detail: how many it woke.
     FutexWakeExit = 28,
     /// A lock was free and is held now, for reading if [`outcome_flags::FOR_READING`]. Only some are recorded. Detail: how many
-    /// free locks of its thread it stands for. A timed hold ends with [`Self::GivenBack`], or with [`Self::UnlockEntry`] where somebody waits.
+    /// free locks of its thread it stands for. A timed hold ends with [`Self::GivenBack`], or with [`Self::UnlockEntry`] where
+    /// somebody waits.
     Taken = 29,
     /// The lock of the thread's latest [`Self::Taken`] is about to be given back.
     GivenBack = 30,

@@ -66,13 +66,13 @@ pub(crate) fn run(
     results::print(&Found::new(&summary).ended(ended), page, args.json, &[])
 }
 
-/// The runs that are meant, in the order of their paths, whoever asks and in which order.
+/// The runs that the words name, in the order of their paths, so that all processes number them alike.
 fn chosen(args: &AnalyzeArgs) -> anyhow::Result<Vec<RunDir>> {
     let mut all: Vec<RunDir> = Vec::new();
     for word in [&args.run].into_iter().chain(&args.more) {
         if word.is_file() {
             let message = format!(
-                "analyze {}: of several words each is a run; analyse files one by one",
+                "analyze {}: only runs are analysed together; analyse this file alone",
                 word.display()
             );
             return Err(failure(ExitCode::Usage, message));

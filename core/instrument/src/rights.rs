@@ -20,7 +20,7 @@ pub fn keep_files() {
     keep_but(None, false);
 }
 
-/// Gives up all but files and programs, which then have no more.
+/// Gives up all but files and programs. Programs inherit that.
 pub fn keep_programs() {
     keep_but(None, true);
 }

@@ -73,7 +73,7 @@ impl Stored {
         command: fn() -> Command,
     ) -> Option<anyhow::Result<ExitCode>> {
         let asked = |error: clap::Error| anyhow::Error::new(error);
-        // Before a name of a run is looked up, which reads the manifests of all.
+        // Looking up the name of a run already reads the manifests of all.
         match verb {
             "query" => rights::keep_programs(),
             "analyze" | "report" | "export" | "compare" | "runs" | "migrate" | "scrub" => {

@@ -1,4 +1,4 @@
-//! A summary of bounded size: what is long is shortened, and counted.
+//! A summary of bounded size. Long lists and texts are cut, and the rest is counted.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ pub const MOST_BYTES: usize = 100_000;
 /// Key of what was left out: by place, how many elements of lists (and bytes of texts).
 pub const LEFT_OUT: &str = "left_out";
 
-/// The first length that lists are cut to. Each that does not do is halved.
+/// The first length that lists are cut to. It is halved until the summary fits.
 const LONGEST: usize = 4_096;
 /// An object with more keys is no type of ours, but a list whose elements have names.
 const MOST_KEYS: usize = 100;
@@ -28,7 +28,7 @@ pub(crate) fn shortened(summary: &Value, fits: impl Fn(&Value) -> bool) -> Value
         if fits(&short) || most_keys <= 1 {
             return short;
         }
-        // Names of a type of ours are cut where nothing else is left to cut.
+        // Keys of our own types go last.
         match limit {
             1 => most_keys /= 2,
             _ => limit /= 2,
@@ -58,8 +58,8 @@ fn cut(
             let most = limit.max(most_keys);
             if keys.len() > most && !place.is_empty() {
                 count(keys.len() - most);
-                let others: Vec<String> = keys.keys().skip(most).cloned().collect();
-                others.iter().for_each(|key| drop(keys.shift_remove(key)));
+                let mut places = 0..;
+                keys.retain(|_, _| places.next().is_some_and(|place| place < most));
             }
             let named = keys.len() >= MOST_KEYS;
             for (key, below) in keys.iter_mut() {

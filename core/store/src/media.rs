@@ -25,12 +25,12 @@ pub(crate) fn fields_of(packet: &PacketRecord) -> Option<RtpFields> {
     Some(RtpFields { timestamp: packet.media_timestamp, payload_bytes: packet.payload_bytes, header })
 }
 
-const TIMESTAMP: &str = "rtp_timestamp";
-const PAYLOAD_BYTES: &str = "payload_bytes";
-const MARKER: &str = "rtp_marker";
-const PAYLOAD_TYPE: &str = "rtp_payload_type";
-const SSRC: &str = "rtp_ssrc";
-const HEAD: &str = "rtp_head";
+pub(crate) const TIMESTAMP: &str = "rtp_timestamp";
+pub(crate) const PAYLOAD_BYTES: &str = "payload_bytes";
+pub(crate) const MARKER: &str = "rtp_marker";
+pub(crate) const PAYLOAD_TYPE: &str = "rtp_payload_type";
+pub(crate) const SSRC: &str = "rtp_ssrc";
+pub(crate) const HEAD: &str = "rtp_head";
 
 /// Writes the columns of these rows; nulls where `rows` is empty.
 pub(crate) fn write_columns(

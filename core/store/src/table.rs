@@ -10,7 +10,7 @@ pub struct Table {
     pub name: &'static str,
     /// Its file, below the run.
     pub file: &'static str,
-    /// What a row is, and in which order rows are, as a sentence.
+    /// What a row is, and the order of rows, in sentences.
     pub rows: &'static str,
     /// Its columns, in their order.
     pub columns: &'static [Column],
@@ -117,8 +117,8 @@ impl Column {
 impl Table {
     /// Its section of `docs/tables.md`.
     pub fn markdown(&self) -> String {
-        let text = wrapped(&format!("`{}`. {}", self.file, self.rows));
-        let mut out = format!("## {}\n\n{text}\n\n", self.name);
+        let rows = self.rows.replace(". ", ".\n");
+        let mut out = format!("## {}\n\n`{}`\n\n{rows}\n\n", self.name, self.file);
         out.push_str("| column | type | unit | meaning |\n|---|---|---|---|\n");
         for column in self.columns {
             let unit = column.unit();
@@ -133,24 +133,6 @@ impl Table {
         }
         out
     }
-}
-
-/// Words in lines of at most 100 characters.
-fn wrapped(words: &str) -> String {
-    let (mut out, mut length) = (String::new(), 0);
-    for word in words.split_whitespace() {
-        let wide = word.chars().count();
-        if length > 0 && length + 1 + wide > 100 {
-            out.push('\n');
-            length = 0;
-        } else if length > 0 {
-            out.push(' ');
-            length += 1;
-        }
-        out.push_str(word);
-        length += wide;
-    }
-    out
 }
 
 #[cfg(test)]
@@ -169,7 +151,7 @@ mod tests {
                 Column::names("kind_name", ["kind", "kind"], |_, _| None, "its name"),
             ],
         };
-        let expected = "## moments\n\n`moments.parquet`. A row per moment.\n\n\
+        let expected = "## moments\n\n`moments.parquet`\n\nA row per moment.\n\n\
             | column | type | unit | meaning |\n|---|---|---|---|\n\
             | `at_ns` | signed 64 | ns | when |\n\
             | `kind` | unsigned 8, nullable | | number of its kind |\n\

@@ -67,10 +67,11 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<NoiseDigest> {
     summary.warnings.extend(warnings(&measured, &manifest));
     let cpus: Vec<u16> = measured.loops.iter().map(|one| one.cpu).collect();
     let host = facts::tickless_host(&manifest);
+    // Before remedies get the names of threads.
+    quaver_instrument::causes::speak_of("loop", &mut summary.causes, &mut summary.unexplained);
     bear_out(&mut summary.causes, &measured.events, &measured.names, &cpus, &host);
     let cpus: Vec<String> = cpus.iter().map(u16::to_string).collect();
     quaver_instrument::causes::name_cpus(&mut summary.causes, &cpus.join(","));
-    quaver_instrument::causes::speak_of("loop", &mut summary.causes, &mut summary.unexplained);
     let mut facts = facts::run_facts(run, &manifest);
     let loops = manifest.noise.iter().flat_map(|noise| &noise.loops);
     facts.facts.extend(loops.map(|one| ("loop".to_owned(), actor_words(&one.actor))));

@@ -29,7 +29,7 @@ pub fn peers(octets: &[u8]) {
     }
 }
 
-/// A log of Jitlat. What was read is what a plain reading finds, and survives writing and reading.
+/// A log of Jitlat. The reader agrees with a plain second one, and a log that is written again reads the same.
 pub fn jitlat_log(octets: &[u8]) {
     let path = Path::new("a log");
     let read = |octets: &mut dyn BufRead| {

@@ -2,8 +2,11 @@
 
 use quaver_testbed::privileged::{Lack, skip};
 use quaver_testbed::refusal::{self, Answer, Call, Refused};
+use rustix::fs::{Gid, Uid};
+use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
+use rustix::thread::{self, CapabilitySet, CapabilitySets, UnshareFlags, unshare_unsafe};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io::{Error, Result};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -14,15 +17,6 @@ use syscalls::Sysno;
 
 /// The first user that `DynamicUser=` takes.
 pub(crate) const USER: u32 = 61_184;
-/// Names of capabilities that the units keep, with their numbers (capabilities(7)).
-const CAPABILITIES: [(&str, u32); 5] = [
-    ("CAP_DAC_READ_SEARCH", 2),
-    ("CAP_SYS_PTRACE", 19),
-    ("CAP_SYSLOG", 34),
-    ("CAP_PERFMON", 38),
-    ("CAP_BPF", 39),
-];
-const LAST_CAPABILITY: u32 = 40;
 const FAMILIES: [(&str, i32); 4] = [
     ("AF_UNIX", libc::AF_UNIX),
     ("AF_INET", libc::AF_INET),
@@ -109,9 +103,10 @@ impl Unit {
         Sysno::iter().filter(|call| !allowed.contains(call)).map(|call| i64::from(call.id())).collect()
     }
 
-    fn capabilities(&self) -> Vec<u32> {
-        let number = |name: &str| CAPABILITIES.iter().find(|known| known.0 == name).expect("a known one").1;
-        self.value("CapabilityBoundingSet").split_whitespace().map(number).collect()
+    fn capabilities(&self) -> CapabilitySet {
+        let known = |name: &str| CapabilitySet::from_name(name.strip_prefix("CAP_")?);
+        let names = self.value("CapabilityBoundingSet").split_whitespace();
+        names.map(|name| known(name).unwrap_or_else(|| panic!("{name} is no capability"))).collect()
     }
 
     fn families(&self) -> Vec<u64> {
@@ -148,7 +143,7 @@ impl Unit {
         unsafe {
             command.pre_exec(move || {
                 files.keep()?;
-                keep_rights(&capabilities, user)
+                Ok(keep_rights(capabilities, user)?)
             })
         };
         let mut numbers = self.refused_calls();
@@ -203,14 +198,14 @@ struct Files {
 impl Files {
     /// Makes the system so for the calling process alone.
     fn keep(&self) -> Result<()> {
-        // SAFETY: no memory is involved.
-        made(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
-        mount(None, c"/", libc::MS_REC | libc::MS_PRIVATE)?;
-        mount(Some(&self.program.0), &self.program.1, libc::MS_BIND)?;
+        // SAFETY: the child has one thread, so no other one shares its file descriptors or its root.
+        unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
+        mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+        mount_bind(&*self.program.0, &*self.program.1)?;
         for path in &self.writable {
-            mount(Some(path), path, libc::MS_BIND)?;
+            mount_bind(&**path, &**path)?;
         }
-        mount(Some(c"/proc/sys"), c"/proc/sys", libc::MS_BIND)?;
+        mount_bind(c"/proc/sys", c"/proc/sys")?;
         read_only(c"/", true)?;
         for path in self.writable.iter().map(CString::as_c_str).chain([c"/dev", c"/proc"]) {
             read_only(path, false)?;
@@ -223,19 +218,13 @@ impl Files {
     }
 }
 
-fn mount(from: Option<&std::ffi::CStr>, to: &std::ffi::CStr, flags: libc::c_ulong) -> Result<()> {
-    let from = from.map_or(std::ptr::null(), std::ffi::CStr::as_ptr);
-    // SAFETY: both are texts that outlive the call; these flags need no kind and no data.
-    made(unsafe { libc::mount(from, to.as_ptr(), std::ptr::null(), flags, std::ptr::null()) })
-}
-
 /// Sets the mount at this place, for `true` with all below it.
-fn read_only(path: &std::ffi::CStr, is: bool) -> Result<()> {
+fn read_only(path: &CStr, is: bool) -> Result<()> {
     // struct mount_attr: set, cleared, propagation, user namespace.
     let attributes = if is { [libc::MOUNT_ATTR_RDONLY, 0, 0, 0] } else { [0, libc::MOUNT_ATTR_RDONLY, 0, 0] };
     let flags = if is { libc::AT_RECURSIVE } else { 0 };
-    // SAFETY: the path is a text, the attributes have the size that is told; both outlive the call.
-    made(unsafe {
+    // SAFETY: `path` ends with a NUL, and `attributes` has the size that is passed. Both outlive the call.
+    let status = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
             libc::AT_FDCWD,
@@ -244,35 +233,22 @@ fn read_only(path: &std::ffi::CStr, is: bool) -> Result<()> {
             &raw const attributes,
             size_of_val(&attributes),
         )
-    } as i32)
+    };
+    if status < 0 { Err(Error::last_os_error()) } else { Ok(()) }
 }
 
 /// `CapabilityBoundingSet=`, and for another user `AmbientCapabilities=` alike.
-fn keep_rights(kept: &[u32], user: Option<u32>) -> Result<()> {
-    for capability in (0..=LAST_CAPABILITY).filter(|capability| !kept.contains(capability)) {
-        // SAFETY: no memory is involved, here and below.
-        made(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability) })?;
+fn keep_rights(kept: CapabilitySet, user: Option<u32>) -> rustix::io::Result<()> {
+    for (_, capability) in CapabilitySet::all().difference(kept).iter_names() {
+        thread::remove_capability_from_bounding_set(capability)?;
     }
     let Some(user) = user else { return Ok(()) };
-    // SAFETY: the list of groups is empty.
-    made(unsafe { libc::setgroups(0, std::ptr::null()) })?;
-    // SAFETY: numbers alone.
-    made(unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1) })?;
-    // SAFETY: numbers alone.
-    made(unsafe { libc::setresgid(user, user, user) })?;
-    // SAFETY: numbers alone.
-    made(unsafe { libc::setresuid(user, user, user) })?;
-    let all = kept.iter().fold(0u64, |all, capability| all | 1 << capability);
-    let all = rustix::thread::CapabilitySet::from_bits_retain(all);
-    let sets = rustix::thread::CapabilitySets { effective: all, permitted: all, inheritable: all };
-    rustix::thread::set_capabilities(None, sets)?;
-    for capability in kept {
-        // SAFETY: numbers alone.
-        made(unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_RAISE, *capability, 0, 0) })?;
-    }
-    Ok(())
-}
-
-fn made(status: i32) -> Result<()> {
-    if status < 0 { Err(Error::last_os_error()) } else { Ok(()) }
+    thread::set_thread_groups(&[])?;
+    thread::set_keep_capabilities(true)?;
+    let group = Gid::from_raw(user);
+    thread::set_thread_res_gid(group, group, group)?;
+    let user = Uid::from_raw(user);
+    thread::set_thread_res_uid(user, user, user)?;
+    thread::set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: kept })?;
+    kept.iter().try_for_each(|capability| thread::configure_capability_in_ambient_set(capability, true))
 }

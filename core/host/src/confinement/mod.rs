@@ -22,7 +22,7 @@ pub struct Confinement<'a> {
     pub files: Option<Files<'a>>,
     /// What it does with sockets.
     pub network: Network<'a>,
-    /// Whether it starts programs, which are held as it is, and ends them.
+    /// Whether it may start programs and end them. They inherit its restrictions.
     pub programs: bool,
     /// Capabilities that it keeps, of those that it has.
     pub capabilities: CapabilitySet,

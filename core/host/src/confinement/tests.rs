@@ -122,7 +122,7 @@ fn capabilities_that_were_not_named_go_for_good() {
 }
 
 #[test]
-fn whoever_starts_programs_holds_them_as_itself() {
+fn programs_inherit_the_restrictions_of_the_thread_that_starts_them() {
     let keep = Confinement { files: None, programs: true, ..nothing() };
     let output = confined(&keep, |_| {
         let script = "grep CapPrm /proc/self/status; exec 3<>/dev/udp/127.0.0.1/9; echo $?";

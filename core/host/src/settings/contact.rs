@@ -290,7 +290,7 @@ pub(crate) fn network_namespace(root: &HostRoot) -> Option<String> {
 pub(crate) enum Dwelling {
     /// Nobody is in it and no name keeps it, so it is gone.
     Nobody,
-    /// Whoever asks may not see where all processes are.
+    /// Some processes are hidden from this one, and may be in it.
     Hidden,
     /// It can be entered here.
     At(String),

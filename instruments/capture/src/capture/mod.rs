@@ -105,12 +105,12 @@ fn written(
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    let (written, layers) = writing.join().unwrap_or_else(|panic| {
-        // That thread had no right to.
+    let (written, _layers) = writing.join().unwrap_or_else(|panic| {
+        // That thread had no right to take the programs out.
         put_back();
         std::panic::resume_unwind(panic)
     });
-    Ok(written.with(&layers))
+    Ok(written)
 }
 
 /// Why a capture ended.

@@ -174,6 +174,7 @@ impl Session {
         let limits = Limits { packets: args.count, octets: args.size_limit };
         let timeout = blocks.taps().iter().map(Tap::block_timeout).max().unwrap_or_default();
         let least = blocks.taps().iter().map(Tap::blocks).min().unwrap_or_default();
+        let files = self.output.as_ref().map(Output::files).unwrap_or_default();
         let writer = Writer {
             order: Order::new(blocks.taps().len(), timeout, least),
             blocks,
@@ -182,8 +183,8 @@ impl Session {
             links,
             layer: args.layer,
             only_outgoing: args.direction == crate::args::WantedDirection::Out,
+            place: files.first().map(|file| rights::place_of(file).to_owned()),
             output: self.output,
-            place: args.output.as_deref().map(|output| place_of(args, output).to_owned()),
             told,
             limits,
             cpu: plan.write_cpu,
@@ -191,15 +192,6 @@ impl Session {
             live: Arc::clone(&live),
         };
         Ok((reading, self.clock, writer, live))
-    }
-}
-
-/// Where files are made. With a rotation that is beside `output` whatever has its name there.
-fn place_of<'a>(args: &CaptureArgs, output: &'a Path) -> &'a Path {
-    match output.parent().filter(|_| args.file_size.is_some() || args.file_time.is_some()) {
-        Some(parent) if parent != Path::new("") => parent,
-        Some(_) => Path::new("."),
-        None => rights::place_of(output),
     }
 }
 

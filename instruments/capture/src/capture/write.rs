@@ -76,16 +76,6 @@ pub(super) struct Written {
     pub(super) notes: Vec<String>,
 }
 
-impl Written {
-    /// With the counts of the programs below, which end.
-    pub(super) fn with(mut self, layers: &Layers) -> Self {
-        self.stamps_lost = layers.lost();
-        self.stamps_unmatched = layers.unmatched();
-        self.raw = layers.raw_counts();
-        self
-    }
-}
-
 /// The writing thread's belongings.
 pub(super) struct Writer {
     pub(super) blocks: Blocks,
@@ -96,7 +86,7 @@ pub(super) struct Writer {
     pub(super) layer: Layer,
     pub(super) only_outgoing: bool,
     pub(super) output: Option<Output>,
-    /// Where its files are; none where no file is made any more.
+    /// Folder of its files; none where it makes none.
     pub(super) place: Option<PathBuf>,
     /// The account of the first file.
     pub(super) told: FileAccount,
@@ -107,8 +97,8 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Writes until the capture thread has ended and all is written. The programs below are given back: this thread has no right to
-    /// take them out.
+    /// Writes until the capture thread has ended and all is written. The caller gets the layers back: this thread has no right to
+    /// take their programs out.
     pub(super) fn run(mut self) -> (Written, Layers) {
         let settings =
             ThreadSettings { cpu: self.cpu, required: vec![Setting::Cpu], ..ThreadSettings::default() };
@@ -160,9 +150,9 @@ impl Writer {
             told: to.told,
             failed: to.failed,
             figures: to.flows.map(Flows::finish),
-            stamps_lost: 0,
-            stamps_unmatched: 0,
-            raw: None,
+            stamps_lost: self.layers.lost(),
+            stamps_unmatched: self.layers.unmatched(),
+            raw: self.layers.raw_counts(),
             limited: to.limited,
             notes,
         };

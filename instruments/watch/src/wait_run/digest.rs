@@ -1,7 +1,7 @@
 //! From a recorded wait to what had its CPU.
 
 use quaver_abi::record::{EventKind, EventRecord};
-use quaver_analysis::attribution::{NoiseOptions, analyze_noise};
+use quaver_analysis::attribution::{NoiseOptions, TicklessHost, analyze_noise, bear_out};
 use quaver_analysis::model::{Actor, GapTable, NoiseLoop, NoiseRun, PacketTable};
 use quaver_analysis::summary::{CauseSummary, Unexplained};
 use quaver_instrument::exit_code::{ExitCode, failure};
@@ -90,7 +90,7 @@ impl WaitDigest {
             failure(ExitCode::BadInput, format!("{}: {why}", run.path().display()))
         })?;
         let mut measured = loaded.run;
-        let mut summary = analyze(wait, &mut measured);
+        let mut summary = analyze(wait, &mut measured, &facts::tickless_host(&manifest));
         let analysis = manifest.analysis.clone().unwrap_or_default();
         if let Some(window) = analysis.window {
             summary.unexplained.note = unheld(&summary, window).unwrap_or(summary.unexplained.note);
@@ -140,7 +140,7 @@ fn unheld(summary: &WaitSummary, window: Window) -> Option<String> {
 ///
 /// Nobody traced its wake-up. The kernel's count of the wait says when it could run, which is what a record of a wake-up says;
 /// a thread that was taken off its CPU has a record of that, and this one then changes nothing.
-fn analyze(wait: WaitFacts, run: &mut NoiseRun) -> WaitSummary {
+fn analyze(wait: WaitFacts, run: &mut NoiseRun, host: &TicklessHost) -> WaitSummary {
     let start_ns = wait.start_ns();
     let could_run = EventRecord {
         start_ns: start_ns.max(0) as u64,
@@ -170,8 +170,9 @@ fn analyze(wait: WaitFacts, run: &mut NoiseRun) -> WaitSummary {
     };
     let mut found = analyze_noise(run, &NoiseOptions::default()).summary;
     run.events.truncate(recorded);
-    quaver_instrument::causes::name_cpus(&mut found.causes, &wait.cpu.to_string());
     quaver_instrument::causes::speak_of("thread", &mut found.causes, &mut found.unexplained);
+    bear_out(&mut found.causes, &run.events, &run.names, &[wait.cpu], host);
+    quaver_instrument::causes::name_cpus(&mut found.causes, &wait.cpu.to_string());
     WaitSummary {
         schema: WAIT_SCHEMA.to_owned(),
         wait,

@@ -104,7 +104,6 @@ struct socket {
 
 struct rq {
 	int cpu;
-	__u64 clock;
 };
 
 struct cfs_rq {
@@ -121,14 +120,9 @@ struct kvm_steal_time {
 	__u32 version;
 };
 
-struct sched_info {
-	unsigned long long last_arrival;
-};
-
 struct task_struct {
 	struct thread_info thread_info;
 	struct sched_entity se;
-	struct sched_info sched_info;
 	int prio;
 	int pid;
 	int tgid;

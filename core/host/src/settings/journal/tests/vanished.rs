@@ -97,7 +97,7 @@ fn a_setting_of_another_namespace_is_reached_or_known_to_be_gone() {
         Is::Elsewhere { remedy: way.to_owned() }
     );
     link("proc/77/ns/net", 1);
-    // Whoever may not see where a process is does not take the namespace for gone.
+    // Without the right to see where a process is, the namespace does not count as gone.
     let hide = |mode| std::fs::set_permissions(machine.path("proc/77/ns"), PermissionsExt::from_mode(mode));
     hide(0o000).unwrap();
     let undone = std::thread::scope(|scope| {
