@@ -7,11 +7,11 @@ Usage: document_test.py KIND PAGE.html [SUMMARY.json] [--pictures FOLDER]
 """
 
 import argparse
-import json
 import os
 import pathlib
 import sys
 
+import checks
 import report_test
 from report_test import check, check_quiet
 from view_test import check_fit, enliven
@@ -112,7 +112,7 @@ def main():
     parser.add_argument("--pictures")
     options = parser.parse_args()
     url = pathlib.Path(options.page).resolve().as_uri()
-    summary = json.loads(pathlib.Path(options.summary).read_text())
+    summary = checks.whole_summary(options.summary)
     check_kind, drawings = KINDS[options.kind]
     for width, dark in VIEWS:
         with Browser(width, 900, dark) as browser:

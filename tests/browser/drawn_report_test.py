@@ -7,11 +7,11 @@ KIND is sweep or paper.
 """
 
 import argparse
-import json
 import os
 import pathlib
 import sys
 
+import checks
 import document_checks as documents
 import report_test
 from report_test import check, check_quiet
@@ -138,7 +138,7 @@ def main():
     parser.add_argument("--pictures")
     arguments = parser.parse_args()
     url = pathlib.Path(arguments.report).resolve().as_uri()
-    summary = json.loads(pathlib.Path(arguments.summary).read_text())
+    summary = checks.whole_summary(arguments.summary)
     if arguments.pictures:
         os.makedirs(arguments.pictures, exist_ok=True)
     with Browser() as browser:

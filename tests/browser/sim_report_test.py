@@ -7,11 +7,11 @@ RUN is the directory of a run of `quaver sim run`.
 """
 
 import argparse
-import json
 import os
 import pathlib
 import sys
 
+import checks
 import report_test
 from document_checks import check_document, check_drawings, number, rows, text, tiles
 from report_test import check, check_quiet
@@ -83,7 +83,7 @@ def main():
     arguments = parser.parse_args()
     run = pathlib.Path(arguments.run).resolve()
     url = (run / "report.html").as_uri()
-    summary = json.loads((run / "summary.json").read_text())
+    summary = checks.whole_summary(run / "summary.json")
     if arguments.pictures:
         os.makedirs(arguments.pictures, exist_ok=True)
     with Browser() as browser:

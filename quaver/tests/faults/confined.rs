@@ -3,6 +3,8 @@
 use super::row::{Ground, Server};
 use quaver_testbed::privileged::privileged;
 use quaver_testbed::refusal::{self, Answer, Call};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
@@ -76,6 +78,14 @@ impl Drop for Watch {
     }
 }
 
+fn asked_at(port: u16) -> String {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: x\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
 #[test]
 fn a_watch_keeps_the_rights_to_trace_and_its_answering_threads_none() {
     let place = tempfile::tempdir().unwrap();
@@ -102,6 +112,8 @@ fn a_watch_keeps_the_rights_to_trace_and_its_answering_threads_none() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     };
     assert!(page.ends_with("# EOF\n"), "{page}");
+    // Both have answered: before that, a thread may still have its parent's name and rights.
+    assert!(asked_at(port).ends_with("# EOF\n"));
     // CAP_DAC_OVERRIDE, DAC_READ_SEARCH, SYS_PTRACE, SYSLOG, PERFMON, BPF.
     let kept = 1 << 1 | 1 << 2 | 1 << 19 | 1 << 34 | 1 << 38 | 1 << 39;
     let mut answering = 0;
