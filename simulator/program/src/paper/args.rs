@@ -22,7 +22,8 @@ Examples:
 
 Each program is run on the simulated chip without jitter, and with it on a unified cache, with
 the OS cache, with prefetching and with pinning; with DVFS and without; k = 1, 2 and 4; with a
-controller that learns, and with debt at joins alone or by slack. Every table and figure is
+controller that learns, and with debt at joins alone or by slack; with a power budget that is
+spent by debt, Booster's SYNC, criticality stacks or stalls. Every table and figure is
 printed beside the paper's, with the distance, and every statement of the paper is judged, where
 the runs can decide it. Nothing is fitted to look right: the injection of six
 programs is fitted to table 6 (in advance; --calibrate does it anew), that of the others is
@@ -39,7 +40,7 @@ pub struct SimPaperArgs {
     /// A small try: runs of 1.5 ms and two seeds
     #[arg(long)]
     pub quick: bool,
-    /// Only what these tables and figures need (table4 to table8, figure4 to figure19)
+    /// Only what these tables and figures need (table4 to table8, figure4 to figure19, budget)
     #[arg(long, value_delimiter = ',', value_parser = exhibit, value_name = "WHAT,...")]
     pub only: Vec<String>,
     /// Only these programs
@@ -87,6 +88,6 @@ pub struct SimPaperArgs {
 fn exhibit(text: &str) -> Result<String, String> {
     let found = quaver_sim::paper::exhibit_named(text);
     found.map(|one| one.name.to_owned()).ok_or_else(|| {
-        format!("`{text}` is none of the paper's; write table4 to table8, or figure4 to figure19")
+        format!("`{text}` is none of the paper's; write table4 to table8, figure4 to figure19, or budget")
     })
 }

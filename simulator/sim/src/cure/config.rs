@@ -1,5 +1,6 @@
 //! What is injected, measured and compensated.
 
+use super::boost::{BoostConfig, BoostRule};
 use crate::cure_cache::CureCache;
 use crate::frames::FrameConfig;
 use crate::inject::{InjectionConfig, KernelData};
@@ -58,6 +59,9 @@ pub struct CureConfig {
     /// The controller; none: all cores stay at rest.
     #[serde(default)]
     pub dvfs: Option<ControllerConfig>,
+    /// The power budget beyond which no core runs faster, and who has it; none: each core has what its controller wants.
+    #[serde(default)]
+    pub boost: Option<BoostConfig>,
     /// Whether lines that the kernel takes from the cache count as jitter.
     #[serde(default)]
     pub evictions: Option<Evictions>,
@@ -88,6 +92,7 @@ impl Default for CureConfig {
             entries: entries(),
             frames: FrameConfig::default(),
             dvfs: None,
+            boost: None,
             evictions: None,
             cache: CureCache::default(),
             kept_subframes: 0,
@@ -110,6 +115,13 @@ impl CureConfig {
             () if dvfs.is_some_and(|dvfs| dvfs.reactivity == 0) => Some(("dvfs.reactivity", "at least 1")),
             () if dvfs.is_some_and(|dvfs| dvfs.subframe_ns != subframe_ns) => {
                 Some(("dvfs.subframe_ns", "the same as frames.subframe_ns"))
+            }
+            () if self.boost.is_some_and(|boost| boost.cores == 0) => Some(("boost.cores", "at least 1")),
+            () if self.boost.is_some_and(|boost| (boost.rule == BoostRule::Debt) != dvfs.is_some()) => {
+                Some(("boost.rule", "debt with a table dvfs, any other without"))
+            }
+            () if dvfs.is_some_and(|dvfs| self.boost.is_some() && dvfs.table != BoostConfig::table()) => {
+                Some(("dvfs.table", "with boost: rest and 1.2 of it, without a PLL or a ramp"))
             }
             () => None,
         })

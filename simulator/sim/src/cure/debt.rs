@@ -40,8 +40,12 @@ impl Cure {
             return;
         }
         let (mut all, last) = (std::mem::take(&mut self.meeting), self.wakes);
-        let Some(rule) = self.config.dvfs.as_ref().map(|dvfs| dvfs.critical_path) else { return };
         all.push(last);
+        for thread in &all {
+            let state = self.threads.get_mut(*thread as usize);
+            state.into_iter().for_each(|state| state.missed_fs = 0);
+        }
+        let Some(rule) = self.config.dvfs.as_ref().map(|dvfs| dvfs.critical_path) else { return };
         let arrivals: Vec<(u32, Arrival)> = all
             .into_iter()
             .filter_map(|thread| {

@@ -87,6 +87,9 @@ impl Cure {
             // Whoever it wakes is told what it owes now.
             self.account(thread, moment);
         }
+        if let (Sync::Unlock { .. }, Some(state)) = (sync, self.threads.get_mut(thread as usize)) {
+            state.locks = state.locks.saturating_sub(1);
+        }
         (self.wakes, self.wakes_at_fs) = (thread, moment.at_fs);
         if let Some(injection) = &mut self.injection {
             injection.enters(thread);
@@ -138,6 +141,9 @@ impl Cure {
 
     pub(super) fn leaves(&mut self, thread: u32, sync: Sync, by: Option<Thread>, moment: &Moment<'_>) {
         self.all_met(moment.at_fs);
+        if let (Sync::Lock { .. }, Some(state)) = (sync, self.threads.get_mut(thread as usize)) {
+            state.locks += 1;
+        }
         let (class, told) = self.translator.leaves(thread, sync);
         // Of waits it was decided when they ended.
         let wakes = class

@@ -1,6 +1,7 @@
 //! The machine's events, taken in the order of time.
 
 use super::activity::Activities;
+use super::boost::{Boost, BoostConfig};
 use super::config::CureConfig;
 use super::library::Library;
 use super::results::{CoreResidency, CureResults, InjectedCounts, SubframeRecord};
@@ -95,6 +96,7 @@ pub struct Cure {
     pub(super) wakes_at_fs: u64,
     /// Whom it wakes at a barrier, to which it came last.
     pub(super) meeting: Vec<u32>,
+    pub(super) boost: Option<Boost>,
     pub(super) timer: InjectedCounts,
     pub(super) activities: Activities,
     pub(super) kept: Vec<SubframeRecord>,
@@ -121,18 +123,20 @@ impl Cure {
             return Err(fault);
         }
         let chip = &machine.chip;
-        let table = config.dvfs.as_ref().map_or_else(
-            || {
+        let table = match (&config.dvfs, config.boost) {
+            (Some(dvfs), _) => dvfs.table.clone(),
+            (None, Some(_)) => BoostConfig::table(),
+            (None, None) => {
                 let rest = OperatingPoint { frequency_ghz: chip.frequency_ghz, supply_v: 1.0 };
                 Table { points: vec![rest], rest: 0, ..Table::default() }
-            },
-            |dvfs| dvfs.table.clone(),
-        );
-        if config.dvfs.is_some() && (table.points[table.rest].frequency_ghz - chip.frequency_ghz).abs() > 1e-9
+            }
+        };
+        let changes = table.points.len() > 1;
+        if changes && (table.points[table.rest].frequency_ghz - chip.frequency_ghz).abs() > 1e-9
         {
             return Err(("dvfs.table.rest", "the point of chip.frequency_ghz"));
         }
-        if config.dvfs.is_some()
+        if changes
             && table.points[table.highest()].frequency_ghz > chip.peak_frequency_ghz + 1e-9
         {
             return Err(("dvfs.table", "no frequency above chip.peak_frequency_ghz"));
@@ -175,6 +179,7 @@ impl Cure {
             wakes: 0,
             wakes_at_fs: 0,
             meeting: Vec::new(),
+            boost: config.boost.map(|boost| Boost::new(boost, config.frames.subframe_fs())),
             timer: InjectedCounts::default(),
             activities: Activities::new(chip.cores, machine.l2.line_octets),
             kept: Vec::new(),
@@ -375,6 +380,7 @@ impl Hooks for &mut Cure {
             Event::KernelEnters { thread } => self.kernel_enters(thread.map(|thread| thread.0), moment),
             Event::KernelLeaves { thread } => self.kernel_leaves(thread.map(|thread| thread.0), moment),
         }
+        self.boost(moment, orders);
         self.order(moment, orders);
         Ok(())
     }

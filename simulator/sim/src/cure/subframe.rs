@@ -79,8 +79,11 @@ impl Cure {
         evictions.lost_fs(new)
     }
 
-    /// A core is to go to another point: when its voltage is there it stands still for its PLL.
+    /// A core is to go to another point, where no budget has a say in it: when its voltage is there it stands still for its PLL.
     pub(super) fn want_point(&mut self, core: usize, thread: u32, point: usize, at_fs: u64) {
+        if self.boost.is_some() {
+            return;
+        }
         let state = &mut self.cores[core];
         let change = self.table.change(state.point, point);
         // A voltage that rises already goes on, also where the thread has waited meanwhile.

@@ -1,5 +1,6 @@
 //! Jitter and its cure as a file.
 
+use super::boost::BoostConfig;
 use super::config::{CureConfig, Evictions};
 use crate::frames::FrameConfig;
 use quaver_dvfs::dvfs::ControllerConfig;
@@ -50,7 +51,8 @@ impl CureConfig {
         if let (Some(subframe_ns), Some(Value::Table(dvfs))) = (subframe_ns, table.get_mut("dvfs")) {
             dvfs.entry("subframe_ns").or_insert(subframe_ns);
         }
-        fill(&mut table, "dvfs", &ControllerConfig::default());
+        let points = if table.contains_key("boost") { BoostConfig::table() } else { Default::default() };
+        fill(&mut table, "dvfs", &ControllerConfig { table: points, ..ControllerConfig::default() });
         if let Some(Value::Table(injection)) = table.get_mut("injection") {
             injection.entry("seed").or_insert(Value::Integer(1));
             if let Some(Value::Table(timer)) = injection.get_mut("timer") {
@@ -113,6 +115,9 @@ mod tests {
         let dvfs = config.dvfs.unwrap();
         assert_eq!((dvfs.policy, dvfs.reactivity, dvfs.subframe_ns), (Policy::Aggressive, 1, 100_000));
         assert_eq!((config.evictions, config.injection.unwrap().seed), (Some(Evictions::default()), 1));
+        for (text, cores) in [("[boost]\nrule = 'debt'\n[dvfs]", 4), ("[boost]\nrule = 'sync'\ncores = 2", 2)] {
+            assert_eq!(CureConfig::from_toml(text).unwrap().boost.unwrap().cores, cores);
+        }
     }
 
     #[test]
@@ -122,6 +127,8 @@ mod tests {
             ("[cache]\nkind = 'os'", "os"),
             ("[cache]\npinned_until = 2.0", "cache.pinned_until: 0 to 1"),
             ("entries = 0", "entries: 1 to 64"),
+            ("[boost]\nrule = 'sync'\n[dvfs]", "boost.rule: debt with a table dvfs, any other without"),
+            ("[boost]\nrule = 'stack'\ncores = 0", "boost.cores: at least 1"),
             ("[dvfs]\nsubframe_ns = 5", "dvfs.subframe_ns: the same as frames.subframe_ns"),
             ("entries", "configuration of the cure"),
         ] {

@@ -32,6 +32,11 @@ pub(super) struct ThreadState {
     pub(super) stalled_fs: u64,
     pub(super) evicted_fs: u64,
     pub(super) instructions: u64,
+    /// Locks that it holds.
+    pub(super) locks: u32,
+    /// Stalls for lines beyond the first level since its last barrier, and its time above rest, femtoseconds.
+    pub(super) missed_fs: u64,
+    pub(super) boosted_fs: u64,
     /// What the units had seen it lose when the subframe began, nanoseconds.
     pub(super) lost_ns: u64,
     /// What it was made to owe beyond the rule of slack, femtoseconds.
@@ -54,6 +59,9 @@ impl ThreadState {
             stalled_fs: 0,
             evicted_fs: 0,
             instructions: 0,
+            locks: 0,
+            missed_fs: 0,
+            boosted_fs: 0,
             lost_ns: 0,
             beyond_slack_fs: 0,
         }
@@ -71,7 +79,10 @@ impl ThreadState {
         self.sped_fs += (paced_fs as f64 * (factor - 1.0)).round() as i64;
         self.unpaced_fs += unpaced_fs(counts) - unpaced_fs(&before);
         self.instructions += counts.instructions - before.instructions;
-        at_fs - since_fs
+        self.missed_fs += missed_fs(counts) - missed_fs(&before);
+        let ran_fs = at_fs - since_fs;
+        self.boosted_fs += if factor > 1.0 { ran_fs } else { 0 };
+        ran_fs
     }
 }
 
@@ -85,4 +96,10 @@ fn paced_fs(counts: &CoreCounts) -> u64 {
 fn unpaced_fs(counts: &CoreCounts) -> u64 {
     let stalls = &counts.stalls;
     stalls.memory_fs + stalls.remote_fs + stalls.fetch_fs + stalls.store_buffer_fs + stalls.sync_fs
+}
+
+/// Stalls for lines that the first level did not have.
+fn missed_fs(counts: &CoreCounts) -> u64 {
+    let stalls = &counts.stalls;
+    stalls.second_level_fs + stalls.memory_fs + stalls.remote_fs + stalls.fetch_fs
 }

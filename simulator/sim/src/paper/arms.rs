@@ -1,7 +1,7 @@
 //! Arms: the ways in which the paper ran each program.
 
 use super::calibration::Knobs;
-use crate::cure::{CacheKind, CureCache, CureConfig, Evictions};
+use crate::cure::{BoostConfig, BoostRule, CacheKind, CureCache, CureConfig, Evictions};
 use crate::inject::{Duration, InjectionConfig, TimerConfig};
 use quaver_dvfs::dvfs::{ControllerConfig, CriticalPath, Kind};
 use quaver_sync_analysis::sync::SyncClass;
@@ -47,6 +47,14 @@ pub enum Arm {
     UnifiedDvfsSlack,
     /// The same with the controller that learns, k = 1.
     UnifiedPredictive,
+    /// Two supplies and a budget, spent by debt.
+    BoostDebt,
+    /// The same, spent by Booster's SYNC.
+    BoostSync,
+    /// The same, spent by criticality stacks.
+    BoostStack,
+    /// The same, spent by the predictor of thread criticality.
+    BoostStalls,
     /// Jitter, OS cache.
     OsCache,
     /// Jitter, OS cache, DVFS, k = 1.
@@ -59,7 +67,7 @@ pub enum Arm {
 
 impl Arm {
     /// All of them, those that others are compared with first.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 22] = [
         Self::Plain,
         Self::Ideal,
         Self::IdealWatched,
@@ -74,6 +82,10 @@ impl Arm {
         Self::UnifiedDvfsJoin,
         Self::UnifiedDvfsSlack,
         Self::UnifiedPredictive,
+        Self::BoostDebt,
+        Self::BoostSync,
+        Self::BoostStack,
+        Self::BoostStalls,
         Self::OsCache,
         Self::OsCacheDvfs,
         Self::Prefetch,
@@ -97,6 +109,10 @@ impl Arm {
             Self::UnifiedDvfsJoin => "unified cache, DVFS k = 1, debt at joins alone",
             Self::UnifiedDvfsSlack => "unified cache, DVFS k = 1, debt by slack",
             Self::UnifiedPredictive => "unified cache, DVFS that learns",
+            Self::BoostDebt => "unified cache, budget by debt",
+            Self::BoostSync => "unified cache, budget by Booster's SYNC",
+            Self::BoostStack => "unified cache, budget by criticality stacks",
+            Self::BoostStalls => "unified cache, budget by stalls",
             Self::OsCache => "OS cache",
             Self::OsCacheDvfs => "OS cache, DVFS k = 1",
             Self::Prefetch => "prefetch",
@@ -125,6 +141,7 @@ impl Arm {
             | Self::UnifiedDvfs
             | Self::UnifiedDvfsJoin
             | Self::UnifiedDvfsSlack
+            | Self::BoostDebt
             | Self::OsCacheDvfs => Some((1, Kind::Reactive)),
             Self::UnifiedDvfs2 => Some((2, Kind::Reactive)),
             Self::UnifiedDvfs4 => Some((4, Kind::Reactive)),
@@ -140,6 +157,22 @@ impl Arm {
             Self::UnifiedDvfsSlack => CriticalPath::Slack,
             _ => CriticalPath::Max,
         }
+    }
+
+    /// By which rule a power budget is spent, where there is one.
+    pub const fn boost(self) -> Option<BoostRule> {
+        match self {
+            Self::BoostDebt => Some(BoostRule::Debt),
+            Self::BoostSync => Some(BoostRule::Sync),
+            Self::BoostStack => Some(BoostRule::Stack),
+            Self::BoostStalls => Some(BoostRule::Stalls),
+            _ => None,
+        }
+    }
+
+    /// Whether cores leave their frequency at rest.
+    pub const fn changes_frequency(self) -> bool {
+        self.controller().is_some() || self.boost().is_some()
     }
 
     /// Its second level.
@@ -176,7 +209,9 @@ impl Arm {
 
     /// What is injected, measured and compensated in a run with this seed.
     pub fn cure(self, knobs: &Knobs, seed: u64) -> CureConfig {
+        let boost = self.boost().map(BoostConfig::new);
         let dvfs = self.controller().map(|(reactivity, kind)| ControllerConfig {
+            table: boost.map_or_else(Default::default, |_| BoostConfig::table()),
             reactivity,
             kind,
             critical_path: self.critical_path(),
@@ -187,6 +222,7 @@ impl Arm {
             injection: self.injects().then(|| injection(knobs, seed)),
             evictions: dvfs.is_some().then(Evictions::default),
             dvfs,
+            boost,
             cache: CureCache { os_cache_sharing, ..CureCache::of(self.cache()) },
             kept_subframes: KEPT_SUBFRAMES,
             ..CureConfig::default()
@@ -233,7 +269,7 @@ mod tests {
             assert_eq!(cure.fault(), None, "{arm:?}");
             assert_eq!(cure.injection.as_ref().map(|injection| injection.seed), arm.injects().then_some(7));
             assert_eq!((arm.ideal().injects(), arm.ideal().cache()), (false, arm.cache()));
-            assert_eq!(arm.without_dvfs().controller(), None);
+            assert_eq!((arm.without_dvfs().controller(), arm.without_dvfs().boost()), (None, None));
             assert_eq!((arm.without_dvfs().injects(), arm.without_dvfs().cache()), (true, arm.cache()));
         }
     }

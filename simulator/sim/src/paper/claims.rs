@@ -558,7 +558,18 @@ fn learning(summary: &PaperSummary) -> Vec<Claim> {
                 .told(format!("{learns:.2} %, and {reacts:.2} % by the one that reacts")),
         )
     };
-    Suite::ALL.into_iter().filter_map(judge).collect()
+    let budget = |suite: Suite| {
+        let mean = |arm: Arm| Some(format!("{:.2} %", summary.mean(suite, arm)?));
+        let [debt, sync, stack, stalls] =
+            [Arm::BoostDebt, Arm::BoostSync, Arm::BoostStack, Arm::BoostStalls].map(mean);
+        let what = format!("beyond the paper: one power budget, mean of {}", summary.coverage(suite));
+        let told = format!(
+            "debt {}, Booster's SYNC {}, criticality stacks {}, stalls {}",
+            debt?, sync?, stack?, stalls?
+        );
+        Some(claim(Kind::Told, what, "-").told(told))
+    };
+    Suite::ALL.into_iter().filter_map(judge).chain(Suite::ALL.into_iter().filter_map(budget)).collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The paper's tables and figures, and which runs each needs.
+//! The paper's tables and figures, what goes beyond them by name, and which runs each needs.
 
 use super::arms::Arm;
 use std::collections::BTreeSet;
@@ -50,8 +50,11 @@ const ALTERNATIVES: &[Arm] = &[
     Arm::Pinned,
 ];
 
-/// Tables 4 to 8 and figures 4 to 19.
-pub const EXHIBITS: [Exhibit; 21] = [
+const BUDGET: &[Arm] =
+    &[Arm::Ideal, Arm::Unified, Arm::BoostDebt, Arm::BoostSync, Arm::BoostStack, Arm::BoostStalls];
+
+/// Tables 4 to 8, figures 4 to 19, and the power budget beyond the paper.
+pub const EXHIBITS: [Exhibit; 22] = [
     exhibit("table 4", "Sync jitter over all jitter, Splash-2", DISTURBED),
     exhibit("table 5", "Sync jitter over all jitter, Parsec", DISTURBED),
     exhibit("table 6", "Jitter of each program, Splash-2", DISTURBED),
@@ -73,18 +76,20 @@ pub const EXHIBITS: [Exhibit; 21] = [
     exhibit("figure 17", "A thread wakes up at a unit", DISTURBED),
     exhibit("figure 18", "Reactivity 1, 2 and 4", REACTIVITY),
     exhibit("figure 19", "Prefetching and selective pinning", ALTERNATIVES),
+    exhibit("budget", "One power budget", BUDGET),
 ];
 
-/// Reads `table 6`, `table6`, `t6`, `figure 10`, `fig10` or `f10`.
+/// Reads `table 6`, `table6`, `t6`, `figure 10`, `fig10`, `f10` or `budget`.
 pub fn exhibit_named(text: &str) -> Option<&'static Exhibit> {
     let text = text.trim().to_ascii_lowercase();
     let digits = text.trim_start_matches(|one: char| !one.is_ascii_digit());
     let kind = match text[..text.len() - digits.len()].trim_end_matches([' ', '-', '.']) {
         "table" | "tab" | "t" => "table",
         "figure" | "fig" | "f" => "figure",
-        _ => return None,
+        word => word,
     };
     let name = format!("{kind} {digits}");
+    let name = name.trim_end();
     EXHIBITS.iter().find(|one| one.name == name)
 }
 
@@ -110,7 +115,8 @@ mod tests {
         for text in ["figure 10", "fig10", "fig. 10", "F10"] {
             assert_eq!(exhibit_named(text).map(|one| one.name), Some("figure 10"), "{text}");
         }
-        for text in ["", "6", "table", "table 3", "figure 20", "x6"] {
+        assert_eq!(exhibit_named(" Budget ").map(|one| one.name), Some("budget"));
+        for text in ["", "6", "budget 1", "table", "table 3", "figure 20", "x6"] {
             assert_eq!(exhibit_named(text), None, "{text}");
         }
     }

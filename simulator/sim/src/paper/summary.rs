@@ -176,7 +176,7 @@ impl ProgramRuns {
         let mean =
             |of: fn(&PointFigures) -> f64| self.of(arm).map(|(_, one)| of(one)).sum::<f64>() / count as f64;
         let without = |seed: u64| self.at(arm.without_dvfs(), seed);
-        let controlled = arm.controller().is_some() && arm.injects();
+        let controlled = arm.changes_frequency() && arm.injects();
         let power_of = |point: &Point, one: &PointFigures, model: usize| {
             let rest = *without(point.seed)?.power.get(model)?;
             (rest > 0.0 && controlled).then(|| (one.power[model] / rest - 1.0) * 100.0)

@@ -2,6 +2,7 @@
 
 use super::{Exhibit, called, microseconds, number, percent, spread, units};
 use quaver_dvfs::power::AreaConfig;
+use quaver_sim::cure::{BoostConfig, BoostRule};
 use quaver_sim::paper::{Arm, DEADLINE_NS, PACKET_WORK_NS, PaperSummary, slips};
 use quaver_view::{Block, Cell, Column, Section, Table, Text, text};
 
@@ -15,7 +16,8 @@ pub(super) fn exhibits(summary: &PaperSummary) -> Vec<Exhibit> {
     if whole {
         all.push(contradictions());
     }
-    all.into_iter().map(|section| (&[][..], section)).collect()
+    let budget: Exhibit = (&["budget"], budget(summary));
+    [budget].into_iter().chain(all.into_iter().map(|section| (&[][..], section))).collect()
 }
 
 fn area() -> Section {
@@ -52,6 +54,34 @@ fn predictive(summary: &PaperSummary) -> Section {
     Section::new("learning", "Beyond the paper: predictive controller")
         .link("Predictive controller")
         .note("It also recovers the expected loss of the next subframe. Slow-down and additional power, percent.")
+        .with(table)
+}
+
+/// Debt beside rules that know none, under one budget.
+fn budget(summary: &PaperSummary) -> Section {
+    const ARMS: [(Arm, [&str; 2]); 4] = [
+        (Arm::BoostDebt, ["debt", "power, debt"]),
+        (Arm::BoostSync, ["Booster's SYNC", "power, SYNC"]),
+        (Arm::BoostStack, ["criticality stacks", "power, stacks"]),
+        (Arm::BoostStalls, ["stalls", "power, stalls"]),
+    ];
+    let heads = |which: usize| ARMS.map(|(_, heads)| heads[which]);
+    let mut table = Table::new(["program", "no DVFS"].into_iter().chain(heads(0)).chain(heads(1)));
+    for one in &summary.programs {
+        let slow_down = |arm| spread(one.arm(arm).and_then(|arm| arm.slow_down_percent));
+        let power = |arm| number(one.arm(arm).and_then(|arm| Some(arm.power_percent.first()?.mean)));
+        let cells = ARMS.map(|(arm, _)| slow_down(arm)).into_iter().chain(ARMS.map(|(arm, _)| power(arm)));
+        table.row([called(one), slow_down(Arm::Unified)].into_iter().chain(cells));
+    }
+    Section::new("budget", "Beyond the paper: one power budget")
+        .link("Power budget")
+        .note(text!(
+            "Cores have two supplies, rest and 1.2 of it, and change without a PLL or a ramp. At most {} cores are on the upper one at \
+             a time. Debt chooses threads that lost time. The others also run faster where nothing was lost: Booster's SYNC (HPCA \
+             2012), criticality stacks (ISCA 2013), stalls since the last barrier (ISCA 2009). Slow-down over the run without jitter \
+             and additional power, percent.",
+            BoostConfig::new(BoostRule::Debt).cores
+        ))
         .with(table)
 }
 

@@ -9,7 +9,7 @@ fn of(value: f64) -> Spread {
 
 fn program(name: &str, held_out: bool) -> ProgramSummary {
     let arm = |(place, arm): (usize, Arm)| {
-        let controlled = arm.injects() && arm.controller().is_some();
+        let controlled = arm.injects() && arm.changes_frequency();
         ArmSummary {
             arm,
             runs: 3,

@@ -12,7 +12,7 @@ fn seeds(slow_downs: [f64; 3], power_percent: Option<f64>) -> Vec<OfSeed> {
 }
 
 fn arm(arm: Arm, slow_down: f64) -> ArmSummary {
-    let controlled = arm.controller().is_some() && arm.injects();
+    let controlled = arm.changes_frequency() && arm.injects();
     let of = |value: f64| Spread { min: value, mean: value, max: value, runs: 1 };
     ArmSummary {
         arm,
