@@ -220,7 +220,12 @@ impl<O: Observer> Protocol<O> {
 
     /// `waker`: the CPU whose current thread wakes; none where no thread does.
     fn waking(&mut self, waker: Option<u16>, thread: ThreadId) {
-        let Some(slot) = self.threads.find(thread) else { return };
+        let slot = self.threads.find(thread);
+        let by = waker.and_then(|cpu| self.cores.get_mut(cpu)).and_then(|core| core.current);
+        if let Some(by) = by.and_then(|by| self.threads.find(by)) {
+            self.wakes(by, slot);
+        }
+        let Some(slot) = slot else { return };
         let kernel_ns = waker.and_then(|cpu| self.cores.get_mut(cpu)).and_then(|core| core.kernel_ns);
         let now_ns = self.now_ns;
         let thread = self.threads.get_mut(slot);

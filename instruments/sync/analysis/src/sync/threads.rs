@@ -114,6 +114,8 @@ pub(super) struct OpenWait {
     pub(super) entry: Option<u8>,
     /// The broadcast that woke it.
     pub(super) mark: Option<Release>,
+    /// The wake of its futex in which the kernel was seen to wake it.
+    pub(super) woken: Option<Release>,
 }
 
 /// A call that wakes others and has not returned.
@@ -127,6 +129,8 @@ pub(super) struct OpenWake {
     pub(super) order: u64,
     /// It woke somebody, as far as is known.
     pub(super) used: bool,
+    /// It is a system call: what the kernel wakes meanwhile, it wakes by this word.
+    pub(super) is_futex: bool,
 }
 
 /// A call of create that has not returned.

@@ -84,6 +84,7 @@ impl<O: Observer> Protocol<O> {
             cpu: event.cpu,
             entry,
             mark,
+            woken: None,
         });
     }
 
@@ -148,6 +149,10 @@ impl<O: Observer> Protocol<O> {
         match wait.waiting {
             Waiting::Signal => {
                 let object = self.waits.get_mut(wait.key)?;
+                if let Some(release) = wait.woken {
+                    object.signals.retain(|signal| signal.release.order != release.order);
+                    return Some(Match { release, class: SyncClass::SignalWait });
+                }
                 let (release, broadcast) = object.take_signal(wait.order, wait.mark)?;
                 let class = if broadcast { SyncClass::BroadcastWait } else { SyncClass::SignalWait };
                 Some(Match { release, class })

@@ -51,6 +51,7 @@ impl<O: Observer> Protocol<O> {
                 entered_ns: self.now_ns,
                 order: release.order,
                 used,
+                is_futex: event.kind == SyncKind::FutexWakeEntry,
             });
         }
     }
@@ -111,8 +112,8 @@ impl<O: Observer> Protocol<O> {
             self.counts.exits_alone += 1;
             return;
         };
-        let woke_nobody = event.kind == SyncKind::FutexWakeExit && event.detail == 0;
-        self.close(slot, &wake, woke_nobody);
+        let woke = (event.kind == SyncKind::FutexWakeExit).then_some(event.detail);
+        self.close(slot, &wake, woke);
         if event.outcome != SyncOutcome::Ok {
             self.counts.failed += 1;
         }
@@ -123,11 +124,25 @@ impl<O: Observer> Protocol<O> {
     pub(super) fn abandon_wake(&mut self, slot: Slot) {
         let Some(wake) = self.threads.get_mut(slot).wake.take() else { return };
         self.counts.entries_alone += 1;
-        self.close(slot, &wake, false);
+        self.close(slot, &wake, None);
     }
 
-    /// From now on it reaches nobody who begins to wait.
-    fn close(&mut self, slot: Slot, wake: &OpenWake, woke_nobody: bool) {
+    /// The kernel wakes a thread on behalf of the one that `waker` is. A thread that does not wait for the word, as far as is known,
+    /// began to wait before the recording: the wake is used up all the same.
+    pub(super) fn wakes(&mut self, waker: Slot, woken: Option<Slot>) {
+        let Some(wake) = self.threads.get(waker).wake.filter(|wake| wake.is_futex) else { return };
+        let Some(object) = self.waits.get_mut(wake.key) else { return };
+        let own = |signal: &&Signal| signal.release.order == wake.order;
+        let Some(release) = object.signals.iter().find(own).map(|signal| signal.release) else { return };
+        let wait = woken.and_then(|woken| self.threads.get_mut(woken).wait.as_mut());
+        match wait.filter(|wait| wait.key == wake.key) {
+            Some(wait) => wait.woken = Some(release),
+            None => object.signals.retain(|signal| signal.release.order != wake.order),
+        }
+    }
+
+    /// From now on it reaches nobody who begins to wait. `woke`: how many it woke, where the kernel told.
+    fn close(&mut self, slot: Slot, wake: &OpenWake, woke: Option<u32>) {
         let order = self.order();
         let id = self.threads.get(slot).id;
         let objects = if wake.class == SyncClass::Unlock { &mut self.locks } else { &mut self.waits };
@@ -135,16 +150,22 @@ impl<O: Observer> Protocol<O> {
         match wake.class {
             SyncClass::Signal => {
                 let own = |signal: &Signal| signal.release.thread == id && signal.release.order == wake.order;
+                let threads = &self.threads;
+                let waits = object.waiters.iter().filter_map(|waiter| threads.get(waiter.slot).wait.as_ref());
+                let taken: Vec<u64> = waits.filter_map(|wait| Some(wait.woken?.order)).collect();
                 if let Some(index) = object.signals.iter().position(own) {
                     object.signals[index].returned = Some(order);
                     let mut dropped = object.drop_dead_signals();
-                    let is_other = |one: &Signal| one.returned.is_some() && !own(one);
+                    let is_other = |one: &Signal| {
+                        one.returned.is_some() && !own(one) && !taken.contains(&one.release.order)
+                    };
                     let others = object.signals.iter().filter(|one| is_other(one)).count();
                     // As many are on their way as wait: it wakes nobody. Of a semaphore the oldest does not:
                     // somebody who found it above zero took that one.
-                    let surplus = match others >= object.waiters.len() {
-                        _ if woke_nobody => object.signals.iter().position(own),
-                        true if wake.is_post => object.signals.iter().position(is_other),
+                    let surplus = match others >= object.waiters.len() - taken.len() {
+                        _ if woke == Some(0) => object.signals.iter().position(own),
+                        _ if taken.contains(&wake.order) => None,
+                        true if wake.is_post || woke.is_some() => object.signals.iter().position(is_other),
                         true => object.signals.iter().position(own),
                         false => None,
                     };

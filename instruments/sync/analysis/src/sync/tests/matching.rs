@@ -1,7 +1,8 @@
 //! Who woke whom, and how long it took.
 
 use super::scene::{Scene, late, timed};
-use crate::sync::{Settings, SyncClass};
+use crate::sync::{KernelKind, Settings, SyncClass, ThreadId};
+use quaver_abi::record::OffCpu;
 use quaver_abi::sync::SyncKind::{
     BarrierEntry, BarrierExit, BroadcastEntry, FutexWaitEntry, FutexWaitExit, FutexWakeEntry, FutexWakeExit,
     LockEntry, LockExit, PostEntry, ReadLockEntry, ReadLockExit, SemWaitEntry, SemWaitExit, SignalEntry,
@@ -225,6 +226,29 @@ fn posts_and_futex_words_are_signals() {
     let results = scene.results();
     assert_eq!(timed(&results, SyncClass::SignalWait), (2, 80));
     assert_eq!(timed(&results, SyncClass::BroadcastWait), (1, 20));
+}
+
+#[test]
+fn a_wake_that_ends_a_wait_from_before_the_recording_ends_no_other() {
+    let mut scene = Scene::new();
+    let wake = |scene: &mut Scene, us: u64, woken: u32| {
+        scene.at(us, 2, FutexWakeEntry, L).detail = 1;
+        scene.kernel(us, 2, KernelKind::Waking { thread: ThreadId(woken), by_current: true });
+        scene.at(us + 1, 2, FutexWakeExit, L).detail = 1;
+    };
+    scene.switch(0, 2, 0, 2, OffCpu::Blocked);
+    scene.at(50, 1, FutexWaitEntry, L);
+    scene.at(60, 3, FutexWaitEntry, L);
+    // Threads 8 and 9 had waited before anybody looked; of 8 a call is known since, of 9 nothing.
+    scene.call(70, 71, 8, UnlockEntry, C);
+    wake(&mut scene, 100, 9);
+    wake(&mut scene, 110, 8);
+    wake(&mut scene, 300, 3);
+    wake(&mut scene, 400, 1);
+    // They return in another order than they were woken in.
+    scene.at(420, 1, FutexWaitExit, L);
+    scene.at(430, 3, FutexWaitExit, L);
+    assert_eq!(timed(&scene.results(), SyncClass::SignalWait), (2, 130 + 20));
 }
 
 #[test]
