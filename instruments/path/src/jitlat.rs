@@ -101,14 +101,21 @@ fn warn(args: &JitlatArgs, figures: &JitlatFigures) {
         quaver_instrument::tell!("quaver: no clock error estimate (version one log): not corrected");
     }
     let Some(delays) = &figures.delays else { return };
-    let warning = if args.corrected { delays.corrected_warning } else { delays.warning };
+    let (warning, what, why) = match args.corrected {
+        true => (
+            delays.corrected_warning,
+            "corrected latency",
+            "the estimate of the clocks' offset is wrong by as much",
+        ),
+        false => (delays.warning, "latency", "the clocks differ; see -C"),
+    };
     match warning {
         Some(ClockWarning::NegativeLatency { min_latency_ns }) => quaver_instrument::tell!(
-            "quaver: minimum latency {} is negative: the clocks differ; see -C",
+            "quaver: minimum {what} {} is negative: {why}",
             Cell::Duration(min_latency_ns)
         ),
         Some(ClockWarning::AboveRoundTrip { min_latency_ns, min_rtt_ns }) => quaver_instrument::tell!(
-            "quaver: minimum latency {} exceeds the round trip {}: the clocks differ; see -C",
+            "quaver: minimum {what} {} exceeds the round trip {}: {why}",
             Cell::Duration(min_latency_ns),
             Cell::Duration(min_rtt_ns)
         ),

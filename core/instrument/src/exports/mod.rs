@@ -27,7 +27,10 @@ pub(crate) fn table(run: &RunDir, asked: &ExportArgs) -> anyhow::Result<bool> {
     let mut tables = Vec::new();
     collect(run.path(), "", &mut tables)?;
     tables.sort();
-    let Some((_, table)) = tables.iter().find(|(place, _)| place == name) else {
+    // What `quaver query` calls packets.
+    let own =
+        if name == "packets" && !tables.iter().any(|(place, _)| place == name) { "samples" } else { name };
+    let Some((_, table)) = tables.iter().find(|(place, _)| place == own) else {
         let mut names: Vec<&str> = tables.iter().map(|(place, _)| place.as_str()).take(NAMED).collect();
         let more = format!("{} more", tables.len().saturating_sub(NAMED));
         names.extend((tables.len() > NAMED).then_some(more.as_str()));

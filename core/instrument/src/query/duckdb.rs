@@ -160,6 +160,8 @@ fn meaning(status: ExitStatus, class: Option<&str>) -> ExitCode {
         (Some(0), _) => ExitCode::Done,
         // Whoever read our output went away, which is no failure.
         (None, _) if status.signal() == Some(Signal::PIPE.as_raw()) => ExitCode::Done,
+        // The same as a shell and as Python's package tell it, which start DuckDB for us.
+        (Some(141 | 243), None) => ExitCode::Done,
         (_, Some("IO" | "Invalid Input" | "Serialization")) => ExitCode::BadInput,
         (Some(_), Some("Out of Memory")) | (None, _) => ExitCode::Output,
         _ => ExitCode::Usage,
@@ -179,6 +181,8 @@ mod tests {
         assert_eq!(ends("Out of Memory Error: failed to allocate"), ExitCode::Output);
         assert_eq!(class_of("LINE 1: SELECT 'x Error: y'"), None);
         assert_eq!(meaning(ExitStatus::from_raw(9), None), ExitCode::Output);
-        assert_eq!(meaning(ExitStatus::from_raw(13), None), ExitCode::Done);
+        for gone in [13, 141 << 8, 243 << 8] {
+            assert_eq!(meaning(ExitStatus::from_raw(gone), None), ExitCode::Done);
+        }
     }
 }

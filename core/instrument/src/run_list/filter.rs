@@ -26,6 +26,9 @@ const OPERATORS: [(&str, &[Ordering], bool); 7] = [
     ("=", &[Ordering::Equal], false),
 ];
 
+/// Keys whose values are words. All others have numbers.
+const WORDS: [&str; 6] = ["verb", "name", "host", "when", "complete", "tag"];
+
 /// Reads conditions that are joined by `and`.
 pub(super) fn parse(text: &str) -> Result<Filter, String> {
     text.split(" and ").map(condition).collect::<Result<_, _>>().map(Filter)
@@ -42,10 +45,16 @@ fn condition(text: &str) -> Result<Condition, String> {
     if key.is_empty() || words.is_empty() {
         return Err(format!("`{}` lacks a key or a value: write for example 'verb = chase'", text.trim()));
     }
+    if words.starts_with(['=', '<', '>', '!']) {
+        return Err(format!("`{}` has two operators: write for example 'verb = chase'", text.trim()));
+    }
     let duration = || crate::quantity::duration(&words).ok().map(|time| time.as_nanos() as f64);
     let percent = || Some(words.strip_suffix('%')?.trim_end().parse::<f64>().ok()? / 100.0);
     let number = words.parse().ok().or_else(percent).or_else(duration);
     let number = number.or_else(|| size_bytes(&words).ok().map(|bytes| bytes as f64));
+    if number.is_none() && !WORDS.contains(&key.as_str()) {
+        return Err(format!("`{words}` is no number, as {key} has; {} have words", WORDS.join(", ")));
+    }
     Ok(Condition { key, accepts, negated, words, number })
 }
 
@@ -76,6 +85,13 @@ impl Filter {
     /// Whether all of it holds of a run. What a run does not have does not hold.
     pub(super) fn holds(&self, row: &RunRow) -> bool {
         self.0.iter().all(|condition| condition.holds(row))
+    }
+
+    /// A key that is none of the list's, and that none of these runs has.
+    pub(super) fn unknown(&self, rows: &[RunRow]) -> Option<&str> {
+        let listed = |key: &str| WORDS.contains(&key) || ["size_bytes", "headline"].contains(&key);
+        let keys = self.0.iter().map(|condition| condition.key.as_str()).filter(|key| !listed(key));
+        keys.into_iter().find(|key| !rows.iter().any(|row| row.number(key).is_some()))
     }
 }
 
@@ -142,6 +158,14 @@ mod tests {
             ["verb = noise", "verb = chase and p99_ns > 1ms", "missing > 0", "missing != 0", "when < 2026"]
         {
             assert!(!holds(no), "{no}");
+        }
+        let rows = [row];
+        assert_eq!(
+            parse("verb = noise and p99_ns > 3 and misspelt_ns > 3").unwrap().unknown(&rows),
+            Some("misspelt_ns")
+        );
+        for refused in ["verb === chase", "p99_ns > much", "p99_ns => 3"] {
+            assert!(parse(refused).is_err(), "{refused}");
         }
         assert!(parse("verb").is_err() && parse("= 3").is_err() && parse("verb =").is_err());
     }

@@ -209,6 +209,14 @@ fn rows(args: &ListArgs, kinds: &[&'static dyn RunKind]) -> anyhow::Result<Vec<R
     }
     let listed = args.root.iter().flat_map(|root| runs_below(root));
     let mut rows: Vec<RunRow> = listed.map(|listed| RunRow::of(listed, kinds)).collect();
+    if let Some(key) =
+        args.r#where.as_ref().and_then(|filter| filter.unknown(&rows)).filter(|_| !rows.is_empty())
+    {
+        let message = format!(
+            "--where: none of these runs has a number {key:?}; see `quaver runs show RUN` and its summary.json"
+        );
+        return Err(failure(ExitCode::Usage, message));
+    }
     rows.retain(|row| args.r#where.as_ref().is_none_or(|filter| filter.holds(row)));
     rows.sort_by_key(|row| std::cmp::Reverse(row.listed.manifest.started_realtime_ns));
     rows.dedup_by(|one, other| one.listed.run == other.listed.run);

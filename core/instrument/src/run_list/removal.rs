@@ -73,10 +73,12 @@ fn check(run: &RunDir) -> anyhow::Result<()> {
     if !fs::symlink_metadata(run.path())?.is_dir() {
         return Err(refuse("it is a symbolic link"));
     }
-    let verb = run.read_manifest()?.verb;
+    let manifest = run.read_manifest()?;
+    let verb = &manifest.verb;
     // `chase-20261120T165800Z-7f3a`
     let own = fs::canonicalize(run.path())?;
     let name = own.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = if manifest.scrubbed.is_some() { name.trim_end_matches("-scrubbed") } else { &name };
     let shape = |rest: &str| {
         let (stamp, number) = rest.split_once('-').unwrap_or_default();
         stamp.len() == 16

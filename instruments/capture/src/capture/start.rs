@@ -116,7 +116,10 @@ impl Session {
             files: args.ring_files.map(|n| n as usize),
         };
         let output = Output::open(path, section, interfaces, facts, rotation)
-            .with_context(|| format!("write {}", path.display()))
+            .with_context(|| match &args.user {
+                Some(user) => format!("write {} as {user}, for --user comes before the file", path.display()),
+                None => format!("write {}", path.display()),
+            })
             .map_err(|error| failure(ExitCode::Output, sentence(&error)))?;
         Ok(Some(output))
     }

@@ -94,7 +94,7 @@ fn live_row(number: u64, flow: &FlowFigures) -> [Cell; 10] {
 
 fn flows(figures: &CaptureFigures) -> Section {
     let mut table = Table::new(["", "from", "to", "carries", "packets", "packets/s", "rate"])
-        .empty("No packet carries IP.");
+        .empty("No packet has an IP header that was captured whole.");
     for (number, flow) in numbered(figures) {
         table.row([
             Cell::Index(number as u64),
@@ -138,7 +138,11 @@ fn carries(flow: &FlowFigures) -> String {
         (FlowKind::Other, _) => protocol,
         (FlowKind::Rtp, Some(ssrc)) => {
             let kind = flow.rtp.as_ref().map(|rtp| rtp.kind).or(flow.carries).unwrap_or(RtpKind::Other);
-            format!("{} {ssrc:#010x}", kind.name())
+            let restart = match flow.key.restart {
+                0 => String::new(),
+                number => format!(", restart {number}"),
+            };
+            format!("{} {ssrc:#010x}{restart}", kind.name())
         }
         (FlowKind::Stamp | FlowKind::StampReply, Some(session)) => {
             format!("{} {session}", flow.key.kind.name())

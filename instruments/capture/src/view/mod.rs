@@ -40,15 +40,22 @@ fn head(document: &mut Document, summary: &CaptureSummary) {
     let mut packets =
         format!("{}, {} bytes on the wire", Cell::Count(figures.packets), Cell::Count(figures.octets));
     if figures.without_network.packets > 0 {
-        packets.push_str(&format!("; {} not IP", Cell::Count(figures.without_network.packets)));
+        packets.push_str(&format!(
+            "; {} without IP, or cut before it",
+            Cell::Count(figures.without_network.packets)
+        ));
     }
     document.fact("packets", packets).fact("times", times(summary));
     document.fact("comment", summary.comment.as_deref().unwrap_or_default());
     document.verdict = Some(match summary.complete {
         false => "This capture was not read to its end. The figures cover the part that was read.".into(),
         true => {
-            let [packets, flows] = [figures.packets, figures.flows.len() as u64].map(Cell::Count);
-            text!("The capture has {packets} packets in {flows} flows.")
+            let many = |number: u64, what| {
+                text!("{} {what}{}", Cell::Count(number), if number == 1 { "" } else { "s" })
+            };
+            let (packets, flows) =
+                (many(figures.packets, "packet"), many(figures.flows.len() as u64, "flow"));
+            text!("The capture has {packets} in {flows}.")
         }
     });
 }

@@ -114,8 +114,12 @@ pub(super) fn measure(
     };
     if args.rps {
         let lab = place.lab.as_ref();
-        let lab =
-            lab.ok_or_else(|| failure(ExitCode::Unsupported, "--rps needs the namespaces: run as root"))?;
+        let lab = lab.ok_or_else(|| match args.lab {
+            Some(_) => {
+                failure(ExitCode::Usage, "--rps steers packets in the namespaces: leave --lab loopback away")
+            }
+            None => failure(ExitCode::Unsupported, "--rps needs the namespaces: run as root"),
+        })?;
         lab.sink.steer_receive(&[cpus.sink]).map_err(lab_failure)?;
     }
     let words = format!("{}, local {}", stream.words, place.words);

@@ -15,15 +15,18 @@ const LONGEST_LINE: usize = 4096;
 /// More lines of a header than this are none.
 const LONGEST_HEADER: u64 = 10_000;
 
-/// Whether the file begins as a log does: with an octothorpe.
+/// Whether the file begins as a log does: with a comment, and with another in the next line. The first has the date.
 ///
 /// # Errors
 /// The file cannot be read.
 pub fn is_jitlat_log(path: &Path) -> Result<bool, StoreError> {
     let mut first = Vec::new();
     let file = File::open(path).map_err(|error| StoreError::io("open", path, error))?;
-    file.take(1).read_to_end(&mut first).map_err(|error| StoreError::io("read", path, error))?;
-    Ok(first == b"#")
+    file.take(LONGEST_LINE as u64)
+        .read_to_end(&mut first)
+        .map_err(|error| StoreError::io("read", path, error))?;
+    let mut lines = first.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    Ok([lines.next(), lines.next()].iter().flatten().all(|line| line.starts_with(b"#")))
 }
 
 /// A whole log.

@@ -56,8 +56,7 @@ pub(crate) fn run(args: &ProbeArgs, interrupt: &Interrupt) -> anyhow::Result<Exi
     digest.store(&mesh.run)?;
     measured?;
     let summary = serde_json::to_value(&digest.summary)?;
-    let none = !mesh.facts.tests.is_empty() && mesh.facts.tests.iter().all(|test| test.run.is_none());
-    let ended = match (interrupt.requested(), none) {
+    let ended = match (interrupt.requested(), !digest.summary.unreachable.is_empty()) {
         (true, _) => Some(ExitCode::Interrupted),
         (false, true) => Some(ExitCode::Peer),
         (false, false) => None,
@@ -66,7 +65,8 @@ pub(crate) fn run(args: &ProbeArgs, interrupt: &Interrupt) -> anyhow::Result<Exi
     let found = Found::of_run(&summary, &mesh.run).ended(ended);
     let code = results::print(&found, page, args.output.json, &args.output.fail_if)?;
     if code == ExitCode::Peer {
-        quaver_instrument::tell!("quaver: no host could be measured; the page has the reason of each");
+        let hosts = digest.summary.unreachable.join(", ");
+        quaver_instrument::tell!("quaver: {hosts} could not be measured; the page has the reasons");
     }
     Ok(code)
 }

@@ -2,7 +2,7 @@
 
 use super::{FIRST_ROWS, time};
 use crate::digest::{ContentionSummary, LockSummary, Share, SyncDigest, SyncNames, SyncSummary};
-use quaver_sync_analysis::sync::{Activity, Pattern, Spending, ThreadShare};
+use quaver_sync_analysis::sync::{Activity, LockFigures, Pattern, Spending, ThreadShare};
 use quaver_view::{Block, Cell, Section, Table, Text, text};
 
 /// Locks that are told in sentences.
@@ -11,6 +11,12 @@ const TOLD: usize = 5;
 const NAMED: usize = 2;
 /// A part of a wait below this share is not worth words.
 const WORTH_TELLING: f64 = 0.05;
+
+/// How often a lock was got, as exactly as that is known.
+fn got(lock: &LockFigures) -> Cell {
+    let times = Cell::Count(lock.contended + lock.free);
+    if lock.free_is_estimate { text!("about {times}").into() } else { times }
+}
 
 /// The locks; none without waits for any.
 pub(super) fn locks(digest: &SyncDigest) -> Option<Section> {
@@ -37,7 +43,7 @@ pub(super) fn locks(digest: &SyncDigest) -> Option<Section> {
         let patterns: Vec<&str> = one.patterns.iter().map(|pattern| pattern.name()).collect();
         table.row([
             Cell::from(&*lock.name),
-            Cell::Count(one.contended + one.free),
+            got(one),
             one.contended_share().map(Cell::Share).into(),
             time(one.wait.total_ns),
             Cell::part(one.wait.total_ns, contention.wait.total_ns),

@@ -115,7 +115,8 @@ mod tests {
         let dvfs = config.dvfs.unwrap();
         assert_eq!((dvfs.policy, dvfs.reactivity, dvfs.subframe_ns), (Policy::Aggressive, 1, 100_000));
         assert_eq!((config.evictions, config.injection.unwrap().seed), (Some(Evictions::default()), 1));
-        for (text, cores) in [("[boost]\nrule = 'debt'\n[dvfs]", 4), ("[boost]\nrule = 'sync'\ncores = 2", 2)] {
+        for (text, cores) in [("[boost]\nrule = 'debt'\n[dvfs]", 4), ("[boost]\nrule = 'sync'\ncores = 2", 2)]
+        {
             assert_eq!(CureConfig::from_toml(text).unwrap().boost.unwrap().cores, cores);
         }
     }

@@ -95,8 +95,9 @@ pub(super) struct Undoing<'a> {
 }
 
 impl Undoing<'_> {
-    /// Puts back the open changes that `which` chooses: kthreadd's CPUs first, since putting the others back may give birth
-    /// to threads of the kernel; then the latest first.
+    /// Puts back the open changes that `which` chooses. Control groups come first: beside an isolated partition no thread gets its
+    /// old CPUs. Then kthreadd's CPUs, since putting the others back may give birth to threads of the kernel. Among themselves the
+    /// latest come first.
     ///
     /// # Errors
     /// When the journal cannot be kept. What concerns one setting only is in its [`Undone`].
@@ -106,7 +107,11 @@ impl Undoing<'_> {
     ) -> Result<Vec<Undone>, TuneError> {
         let mut chosen: Vec<Entry> =
             self.state.open().rev().filter(|entry| which(self.state, entry)).cloned().collect();
-        chosen.sort_by_key(|entry| !born::is_of_kthreadd(entry));
+        chosen.sort_by_key(|entry| match &entry.knob {
+            Knob::File { path } | Knob::Directory { path } if path.starts_with("/sys/fs/cgroup/") => 0,
+            _ if born::is_of_kthreadd(entry) => 1,
+            _ => 2,
+        });
         let mut undone = Vec::new();
         for entry in &chosen {
             let (change, born) = self.one(entry)?;
@@ -200,7 +205,13 @@ impl Undoing<'_> {
             .and_then(|()| contact::read(self.contact, &entry.knob));
         Ok(match done {
             Ok(now) if entry.knob.same(&entry.before.0, &now) => Fate::Restored,
-            Ok(now) => Fate::Pending { reason: format!("it was written and says {:?}", shown(&now)) },
+            Ok(now) => Fate::Pending {
+                reason: format!(
+                    "{:?} was written, but the kernel keeps {:?}; see what else limits it, then revert again",
+                    entry.before.shown(),
+                    shown(&now)
+                ),
+            },
             Err(TuneError::Vanished { reason, .. }) if entry.knob.cpu().is_none() => {
                 Fate::Vanished { reason }
             }

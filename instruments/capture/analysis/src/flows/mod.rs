@@ -7,6 +7,7 @@
 mod figures;
 mod flow;
 mod layers;
+mod numbering;
 mod parts;
 mod payload;
 mod sequence;
@@ -115,6 +116,9 @@ pub struct FlowKey {
     pub kind: FlowKind,
     /// Synchronisation source of RTP, number of a stream of ours, session of STAMP.
     pub id: Option<u32>,
+    /// Of RTP: how often the sender had begun its numbers anew (RFC 3550, appendix A.1).
+    #[serde(default)]
+    pub restart: u32,
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod room;
 use super::figures::{Beyond, CaptureFigures, Departed, FlowFigures};
 use super::flow::{Flow, FlowPacket, Span};
 use super::layers::{Layers, Stages};
+use super::numbering::Numberings;
 use super::parts::Parts;
 use super::settings::TableSettings;
 use super::{FlowKey, FlowKind, FrameFacts, Payload};
@@ -50,6 +51,7 @@ pub struct FlowTable {
     conversations: HashMap<Ends, Conversation>,
     places: HashMap<FlowKey, usize>,
     flows: Vec<Flow>,
+    numberings: Numberings,
     /// Those that are seen in detail.
     detailed: Vec<FlowKey>,
     room: usize,
@@ -72,6 +74,7 @@ impl FlowTable {
             conversations: HashMap::new(),
             places: HashMap::new(),
             flows: Vec::new(),
+            numberings: Numberings::default(),
             detailed: Vec::new(),
             room: settings.rtp_packets,
             parts: Parts::default(),
@@ -125,7 +128,7 @@ impl FlowTable {
         if conversation.decided {
             let key = key(conversation, &taken);
             let key = within_sources(conversation, &self.places, key);
-            self.give(key, &[taken]);
+            self.place(key, &taken);
             return;
         }
         conversation.first.push(taken);
@@ -149,8 +152,25 @@ impl FlowTable {
             let to = within_sources(conversation, &self.places, key);
             let of_flow: Vec<FlowPacket> =
                 first.iter().zip(&keys).filter(|(_, of)| **of == key).map(|(taken, _)| *taken).collect();
-            self.give(to, &of_flow);
+            match self.places.contains_key(&to) {
+                true => of_flow.iter().for_each(|taken| self.place(to, taken)),
+                // A new flow begins with the least of its first numbers.
+                false => {
+                    self.numberings.begin(to, &of_flow);
+                    self.give(to, &of_flow);
+                }
+            }
         }
+    }
+
+    /// Gives a packet to its flow: of RTP to that of its numbering.
+    fn place(&mut self, key: FlowKey, taken: &FlowPacket) {
+        if key.kind != FlowKind::Rtp {
+            return self.give(key, &[*taken]);
+        }
+        let mut decided: Vec<(FlowKey, Vec<FlowPacket>)> = Vec::new();
+        self.numberings.place(key, taken, |key, packets| decided.push((key, packets.to_vec())));
+        decided.iter().for_each(|(key, packets)| self.give(*key, packets));
     }
 
     /// Gives packets to their flow, which is made where there is none.
@@ -202,6 +222,9 @@ impl FlowTable {
             (std::cmp::Reverse(packets), *time_ns, ends.source, ends.destination, ends.ports, ends.protocol)
         });
         undecided.into_iter().for_each(|(_, ends)| self.decide(ends));
+        for (key, held) in self.numberings.finish() {
+            self.give(key, &[held]);
+        }
         let room = &mut self.room;
         self.flows.iter_mut().for_each(|flow| flow.finish(room));
         self.figures_of(true)
@@ -280,6 +303,7 @@ fn key(conversation: &mut Conversation, taken: &FlowPacket) -> FlowKey {
         protocol: network.protocol,
         kind,
         id,
+        restart: 0,
     }
 }
 

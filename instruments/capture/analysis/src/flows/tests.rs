@@ -48,6 +48,69 @@ fn figures(packets: impl IntoIterator<Item = (i64, FrameFacts)>) -> CaptureFigur
     table(TableSettings::file("kernel"), packets).finish()
 }
 
+/// So many packets of 1 ms from a number and a timestamp on; the first at so many milliseconds.
+fn run(ms: i64, sequence: u16, timestamp: u32, packets: u16) -> impl Iterator<Item = (i64, FrameFacts)> {
+    (0..packets).map(move |at| {
+        let payload = rtp(sequence.wrapping_add(at), timestamp.wrapping_add(8 * u32::from(at)), 7);
+        ((ms + i64::from(at)) * MS, frame(6_000, payload))
+    })
+}
+
+#[test]
+fn a_sender_that_begins_its_numbers_anew_lost_nothing() {
+    for (sequence, timestamp) in [(3_500, 777), (51_000, 500 * 8), (20_200, 99)] {
+        let found = figures(run(0, 20_000, 0, 500).chain(run(500, sequence, timestamp, 300)));
+        let told: Vec<_> = found
+            .flows
+            .iter()
+            .map(|flow| {
+                (flow.key.restart, flow.packets, flow.sequence.unwrap().lost, flow.media_clock.unwrap().hz)
+            })
+            .collect();
+        // A step back of 300 numbers within the same stream is a restart as well.
+        assert_eq!(told, [(0, 500, 0, 8_000), (1, 300, 0, 8_000)], "{sequence}");
+    }
+}
+
+#[test]
+fn both_senders_of_a_hand_over_are_followed() {
+    let pairs = run(500, 20_500, 4_000, 50).zip(run(500, 900, 5, 50)).flat_map(|(one, other)| [one, other]);
+    // The new one is known once two of its packets come in sequence.
+    let found = figures(run(0, 20_000, 0, 500).chain(run(499, 898, 1, 2)).chain(pairs));
+    let told: Vec<_> = found
+        .flows
+        .iter()
+        .map(|flow| (flow.key.restart, flow.packets, flow.sequence.unwrap().lost))
+        .collect();
+    assert_eq!(told, [(0, 550, 0), (1, 52, 0)]);
+}
+
+#[test]
+fn an_outage_is_loss_and_a_stray_packet_no_restart() {
+    for lost in [2_999, 10_000, 40_000] {
+        let after = run(500 + lost, 20_500u16.wrapping_add(lost as u16), 8 * (500 + lost as u32), 300);
+        let found = figures(run(0, 20_000, 0, 500).chain(after));
+        let [flow] = &found.flows[..] else { panic!("{lost}: {:?}", found.flows.len()) };
+        assert_eq!((flow.key.restart, flow.packets), (0, 800), "{lost}");
+        if lost < 32_768 {
+            assert_eq!(flow.sequence.unwrap().lost, lost as u64);
+        }
+    }
+    let stray = [(500 * MS, frame(6_000, rtp(51_000, 12, 7)))];
+    let found = figures(run(0, 20_000, 0, 500).chain(stray).chain(run(501, 20_500, 4_000, 300)));
+    assert_eq!(
+        found.flows.iter().map(|flow| (flow.key.restart, flow.packets)).collect::<Vec<_>>(),
+        [(0, 801)]
+    );
+    // At the end it cannot be told, and it is counted.
+    let stray = [(500 * MS, frame(6_000, rtp(51_000, 12, 7)))];
+    let found = figures(run(0, 20_000, 0, 500).chain(stray));
+    assert_eq!(
+        found.flows.iter().map(|flow| (flow.key.restart, flow.packets)).collect::<Vec<_>>(),
+        [(0, 501)]
+    );
+}
+
 #[test]
 fn an_rtp_stream_with_a_loss_a_copy_and_a_late_packet() {
     // 20 ms of 8 kHz audio: numbers 65530 on, over the wrap. 3 is lost, 5 comes twice, 8 and 9 change places.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 const OF_KERNEL: u64 = 0x0020_0000;
 const BOUND: u64 = 0x0400_0000;
 const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+const PARTITION: &str = "/sys/fs/cgroup/quaver/cpuset.cpus.partition";
 /// Ticks that this machine had run when it was made, and after that.
 const EARLIER: u64 = 5_000;
 const LATER: u64 = 100_500;
@@ -92,7 +93,11 @@ impl Contact for Fertile {
         if self.guarded && tid == 50 {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        self.kernel.set_thread_cpus(tid, cpus)
+        // No thread of the root group runs on the CPUs of an isolated partition.
+        let isolated =
+            std::fs::read_to_string(self.root().path(PARTITION)).is_ok_and(|kind| kind == "isolated\n");
+        let cpus: Vec<u16> = cpus.iter().copied().filter(|cpu| !isolated || *cpu != 3).collect();
+        self.kernel.set_thread_cpus(tid, &cpus)
     }
     fn ethtool(&self, interface: &str, field: &str) -> io::Result<String> {
         self.kernel.ethtool(interface, field)
@@ -120,6 +125,21 @@ fn kthreadd_is_restored_before_what_gives_birth_to_threads() {
     let restored = |knob: &str| (knob.to_owned(), Fate::Restored);
     assert_eq!(fates(&undone), [restored("affinity of thread 2"), restored(THP)]);
     assert_eq!((cpus(&machine, 50).as_str(), cpus(&machine, 2).as_str()), ("0-3", "0-3"));
+}
+
+#[test]
+fn kthreadd_is_restored_after_the_partition_that_keeps_it_from_its_old_cpus() {
+    let machine = machine();
+    machine.file(PARTITION.trim_start_matches('/'), "member\n");
+    let place = fertile(&machine, false);
+    let journal = tuned(&machine, &place);
+    let mut session = journal.session("tune apply").unwrap();
+    session.apply(&Change::new(Knob::file(PARTITION), "isolated").of_row("placement")).unwrap();
+    session.keep().unwrap();
+    let undone = journal.revert(Others::Leave, &|_, _| true).unwrap();
+    let restored = [PARTITION, "affinity of thread 2", THP].map(|knob| (knob.to_owned(), Fate::Restored));
+    assert_eq!(fates(&undone), restored);
+    assert_eq!(cpus(&machine, 2), "0-3");
 }
 
 #[test]

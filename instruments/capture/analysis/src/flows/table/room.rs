@@ -55,6 +55,8 @@ impl FlowTable {
         self.flows = stay;
         self.places = self.flows.iter().enumerate().map(|(place, flow)| (*flow.key(), place)).collect();
         self.detailed.retain(|key| self.places.contains_key(key));
+        let places = &self.places;
+        self.numberings.retain(|key| places.contains_key(key));
     }
 
     /// A source that comes again is not one more.
@@ -66,6 +68,7 @@ impl FlowTable {
             protocol: key.protocol,
         };
         if key.kind == FlowKind::Rtp
+            && key.restart == 0
             && let Some(conversation) = self.conversations.get_mut(&ends)
         {
             conversation.sources = conversation.sources.saturating_sub(1);

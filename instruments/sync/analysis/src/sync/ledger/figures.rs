@@ -251,6 +251,9 @@ pub struct LockFigures {
     /// Times that it was free when it was asked for, estimated from a sample: of each thread the first 512 free locks count
     /// exactly, then one in two, and so on to one in 1,024.
     pub free: u64,
+    /// A sample stood for several times, so that `free` is an estimate.
+    #[serde(default)]
+    pub free_is_estimate: bool,
     /// Times that it was held by another thread when it was asked for, and was got.
     pub contended: u64,
     /// Waits for it, those that timed out included: from the call to its return.

@@ -127,6 +127,7 @@ impl Lock {
     /// It was free so many times when it was asked for.
     pub(super) fn free(&mut self, times: u64) {
         self.figures.free += times;
+        self.figures.free_is_estimate |= times > 1;
     }
 
     /// The owner had the lock since this time, and gives it back now; how long it had it, where that is known.
