@@ -65,8 +65,9 @@ fn budget(summary: &PaperSummary) -> Section {
         (Arm::BoostStack, ["criticality stacks", "power, stacks"]),
         (Arm::BoostStalls, ["stalls", "power, stalls"]),
     ];
-    let heads = |which: usize| ARMS.map(|(_, heads)| heads[which]);
-    let mut table = Table::new(["program", "no DVFS"].into_iter().chain(heads(0)).chain(heads(1)));
+    let power = ARMS.map(|(_, [_, head])| Column::new(head).html_only());
+    let heads = ["program", "no DVFS"].into_iter().chain(ARMS.map(|(_, [head, _])| head)).map(Column::from);
+    let mut table = Table::new(heads.chain(power));
     for one in &summary.programs {
         let slow_down = |arm| spread(one.arm(arm).and_then(|arm| arm.slow_down_percent));
         let power = |arm| number(one.arm(arm).and_then(|arm| Some(arm.power_percent.first()?.mean)));
