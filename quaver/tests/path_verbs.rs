@@ -227,6 +227,17 @@ fn a_stamp_reflector_is_measured_to() {
     assert!(summary["clock"]["bound_ns"].as_i64().unwrap() > 0);
 }
 
+#[test]
+fn a_port_that_no_reflector_has_is_told_as_that() {
+    let port = quaver_testbed::ports::free_port().to_string();
+    let runs = tempfile::tempdir().unwrap();
+    let options = ["--stamp", &port, "--period", "1ms", "--count", "5"];
+    let output = probe(1, runs.path(), &options).output().unwrap();
+    expect(&output, 4);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("times that no program has this port: start a STAMP reflector there"), "{said}");
+}
+
 /// A server that reflects STAMP, and the port where it does.
 fn reflector() -> (Server, String) {
     let mut server = Server::start(&["--stamp", "0"]);

@@ -52,8 +52,26 @@ fn level_name(name: &str) -> String {
     name.replace('_', ".")
 }
 
-/// What came of it, from the changes that are judged; none where no interval is known.
+/// What came of it: of the quantity, and which causes came or went. None where no interval is known.
 pub(super) fn verdict(found: &Comparison) -> Option<Text> {
+    let mut words = of_quantity(found)?;
+    for fate in ["went", "came"] {
+        let names: Vec<&str> = found
+            .causes
+            .iter()
+            .filter(|cause| cause.fate() == fate)
+            .map(|cause| &*cause.name)
+            .take(2)
+            .collect();
+        if !names.is_empty() {
+            words = text!("{words} A cause that {fate}: {}.", names.join(" and "));
+        }
+    }
+    Some(words)
+}
+
+/// From the changes that are judged.
+fn of_quantity(found: &Comparison) -> Option<Text> {
     let judged = found.judged();
     let Some(first) = found.quantities.first().filter(|_| !judged.is_empty()) else {
         let (path, change) = &found.figures[found.headline?];

@@ -115,6 +115,14 @@ pub(super) fn run(args: &ProbeArgs, reflector: Reflector, interrupt: &Interrupt)
                 outcome.short
             );
         }
+        Some(ExitCode::Peer) if outcome.refused > 0 => {
+            quaver_instrument::tell!(
+                "quaver: {}: its host answered {} times that no program has this port: start a {} there, or name its port",
+                outcome.target,
+                outcome.refused,
+                reflector.protocol().1
+            );
+        }
         Some(ExitCode::Peer) => {
             quaver_instrument::tell!(
                 "quaver: {}: no reply to {} packets: check that a {} runs there and that firewalls pass UDP",

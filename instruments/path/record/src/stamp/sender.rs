@@ -101,6 +101,7 @@ fn blank(target: SocketAddr, local: SocketAddr) -> StampOutcome {
         late: 0,
         foreign: 0,
         short: 0,
+        refused: 0,
         other_length: 0,
         wrong_hmac: 0,
         flagged: 0,
@@ -211,6 +212,7 @@ impl Session<'_> {
         let mut sent = self.socket.send(&self.request.octets);
         if sent.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused) {
             // That is the answer to a packet before; this one has not been tried.
+            self.outcome.refused += 1;
             sent = self.socket.send(&self.request.octets);
         }
         if sent.is_err() {
@@ -249,6 +251,7 @@ impl Session<'_> {
                 Ok(arrival) => self.take(&buffer[..arrival.octets], &arrival),
                 Err(Errno::AGAIN) => return,
                 // A port that nobody listens on; the packet stays unanswered.
+                Err(Errno::CONNREFUSED) => self.outcome.refused += 1,
                 Err(_) => {}
             }
         }
