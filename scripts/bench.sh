@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures speed and accuracy on this machine, beside peers, and writes bench-runs/<date>-<name>/.
-# usage: scripts/bench.sh [chase|sink|source|path|path_long|skew|rtp|capture|sync|study|sim|analysis|query|readme]...
-#        (none: all but path_long, skew, rtp, capture, sync, study, sim and query, which take minutes)
+# usage: scripts/bench.sh [chase|sink|source|path|path_long|skew|rtp|capture|sync|study|sim|analysis|query|spark|readme]...
+#        (none: all but path_long, skew, rtp, capture, sync, study, sim, query and spark, which take minutes)
 #   BENCH_NAME   name of the machine in the directory [virtualisation and count of CPUs]
 #   BENCH_BRIEF  set: runs of one second, to try the script; writes into a temporary directory
 #   QUAVER_BIN   a release quaver with its examples/ beside it, instead of building
@@ -12,9 +12,9 @@ parts=("$@")
 [ ${#parts[@]} -gt 0 ] || parts=(chase sink source path analysis)
 for part in "${parts[@]}"; do
     case "$part" in
-    chase | sink | source | path | path_long | skew | rtp | capture | sync | study | sim | analysis | query | readme) ;;
+    chase | sink | source | path | path_long | skew | rtp | capture | sync | study | sim | analysis | query | spark | readme) ;;
     *)
-        echo "bench.sh: unknown part '$part'; use chase, sink, source, path, path_long, skew, rtp, capture, sync, study, sim, analysis, query or readme" >&2
+        echo "bench.sh: unknown part '$part'; use chase, sink, source, path, path_long, skew, rtp, capture, sync, study, sim, analysis, query, spark or readme" >&2
         exit 2
         ;;
     esac
@@ -68,7 +68,8 @@ note() {
     shown="${shown//$QUAVER_EXAMPLES\//}"
     shown="${shown//$QUAVER_BIN/quaver}"
     shown="${shown//$BENCH_SCRATCH/SCRATCH}"
-    echo "${shown//$BENCH_OUT\//}" >>"$BENCH_OUT/commands.txt"
+    # Python of an environment of its own lies in somebody's home.
+    echo "${shown//$BENCH_OUT\//}" | sed -E 's#[^ ]*/bin/python #python #' >>"$BENCH_OUT/commands.txt"
 }
 run() {
     note "$@"

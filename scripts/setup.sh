@@ -72,6 +72,7 @@ bench bpftrace        bpftrace     probes the thread library beside quaver sync
 bench ltrace          ltrace       stops at each call beside quaver sync
 bench mutrace         mutrace      counts locks beside quaver sync, where it is packaged
 bench valgrind        valgrind     counts misses and instructions beside quaver sim
+bench default-jre-headless java   runs Spark beside quaver query
 bench python3         python3      judges the figures and writes the page
 "
 # Peers to measure beside and receivers to judge by: not every distribution has them, and the rest is measured without.

@@ -137,6 +137,13 @@ int main(void)
 }
 "#;
 
+/// Python with the packages that `scripts/setup.sh test` puts aside.
+fn python() -> String {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/interop/python-venv.sh");
+    let place = text(&Command::new(script).arg("--where").output().expect("it starts"));
+    format!("{}/bin/python", place.trim())
+}
+
 /// Counts kinds of events in CSV, by pyarrow.
 const COUNTED: &str = "import collections, json, sys, pyarrow.csv as csv\n\
     table = csv.read_csv(sys.argv[1])\n\
@@ -156,10 +163,7 @@ fn a_recording_is_a_table_by_its_place() {
     let (run, target) = (run.to_str().expect("text"), bench.place().join("events.csv"));
     let place = format!("sync/{name}");
     done(bench.place(), &["export", run, "--csv", &place, "-o", target.to_str().expect("text")]);
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/interop/python-venv.sh");
-    let place = text(&Command::new(script).arg("--where").output().expect("it starts"));
-    let python =
-        Command::new(format!("{}/bin/python", place.trim())).args(["-c", COUNTED]).arg(&target).output();
+    let python = Command::new(python()).args(["-c", COUNTED]).arg(&target).output();
     let found = text(&python.expect("scripts/setup.sh test puts it there"));
     let found: serde_json::Value = serde_json::from_str(&found).expect("pyarrow reads the file");
     for (kind, least) in [("lock-entry", 1), ("lock-exit", 1), ("create", 1), ("thread-start", 2)] {
@@ -169,6 +173,28 @@ fn a_recording_is_a_table_by_its_place() {
     let refused = quaver(bench.place(), &["export", run, "--csv", "sync"]).output().expect("starts");
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains(name), "{refused:?}");
+}
+
+/// HdrHistogram's package of Python finds the distribution of ΔT at the application in the log, to three digits.
+fn read_by_hdr_histogram(log: &str, summary: &serde_json::Value, place: &Path) {
+    const SCRIPT: &str = "import json, sys\n\
+        from hdrh.histogram import HdrHistogram\n\
+        from hdrh.log import HistogramLogReader\n\
+        log = HistogramLogReader(sys.argv[1], HdrHistogram(1, 3600 * 10**9, 3))\n\
+        log.get_next_interval_histogram()\n\
+        delta_t = log.get_next_interval_histogram()\n\
+        print(json.dumps([delta_t.get_total_count(), delta_t.get_min_value(), delta_t.get_mean_value(), delta_t.get_max_value()]))";
+    let file = place.join("histograms.hlog");
+    std::fs::write(&file, log).expect("written");
+    let read = Command::new(python()).args(["-c", SCRIPT]).arg(&file).output().expect("starts");
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+    let found: Vec<f64> = serde_json::from_slice(&read.stdout).expect("four numbers");
+    let delta_t = &summary["layers"].as_array().expect("layers").last().expect("the application")["delta_t"];
+    assert_eq!(Some(found[0]), delta_t["count"].as_f64());
+    for (found, key) in found[1..].iter().zip(["min_ns", "mean_ns", "max_ns"]) {
+        let expected = delta_t[key].as_f64().expect("a number");
+        assert!((found - expected).abs() <= 0.002 * expected, "{key}: {found} {expected}");
+    }
 }
 
 #[test]
@@ -202,6 +228,7 @@ fn tables_histograms_and_metrics_agree_with_the_run() {
     let tags: Vec<&str> =
         log.lines().filter_map(|line| line.strip_prefix("Tag=")?.split(',').next()).collect();
     assert_eq!(tags[..2], ["delay", "delta_t"]);
+    read_by_hdr_histogram(&log, &summary, root);
 
     let metrics = text(&done(root, &["export", "last", "--openmetrics", "-o", "-"]));
     assert!(metrics.ends_with("# EOF\n"));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -19,16 +19,21 @@ const PATIENCE: Duration = Duration::from_secs(30);
 fn duckdb() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     FOUND.get_or_init(|| {
-        let text = |command: &mut Command| {
-            let output = command.output().expect("it starts");
-            assert!(output.status.success(), "{output:?}: run scripts/setup.sh test");
-            String::from_utf8_lossy(&output.stdout).trim().to_owned()
-        };
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/interop/python-venv.sh");
-        let place = text(Command::new(script).arg("--where"));
         let asked = "import duckdb_cli, os; print(os.path.dirname(duckdb_cli.__file__))";
-        PathBuf::from(text(Command::new(format!("{place}/bin/python")).args(["-c", asked]))).join("duckdb")
+        PathBuf::from(said(python().args(["-c", asked]))).join("duckdb")
     })
+}
+
+/// Python with the packages that `scripts/setup.sh test` puts aside.
+fn python() -> Command {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/interop/python-venv.sh");
+    Command::new(format!("{}/bin/python", said(Command::new(script).arg("--where"))))
+}
+
+fn said(command: &mut Command) -> String {
+    let output = command.output().expect("it starts");
+    assert!(output.status.success(), "{output:?}: run scripts/setup.sh test");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 fn quaver(root: &Path, words: &[&str]) -> Command {
@@ -186,6 +191,118 @@ fn a_question_ends_when_it_is_asked_to() {
     assert!(asked.elapsed() < PATIENCE, "{:?}", asked.elapsed());
     let mut rest = Vec::new();
     child.stdout.take().expect("it is piped").read_to_end(&mut rest).expect("DuckDB has ended, too");
+}
+
+/// An S3 server of a folder's buckets that asks for a signature.
+struct Server {
+    child: Child,
+    /// What a client has to know of it.
+    variables: Vec<(&'static str, String)>,
+}
+
+impl Server {
+    fn start(folder: &Path, home: &Path) -> Self {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/query/s3.py");
+        let (key, secret, region) = ("reader", "of+some/runs", "eu-test-1");
+        let mut server = python();
+        server.arg("-B").arg(script).arg(folder).args([key, secret, region]);
+        let mut child = server.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut port = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut port).expect("it says its port");
+        let variables = vec![
+            ("AWS_ACCESS_KEY_ID", key.to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", secret.to_owned()),
+            ("AWS_REGION", region.to_owned()),
+            ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{}", port.trim())),
+            ("HOME", home.to_str().expect("a path").to_owned()),
+        ];
+        Self { child, variables }
+    }
+
+    fn ask(&self, sql: &str, runs: &[&str], other: &[(&str, &str)]) -> Output {
+        let mut command = quaver(Path::new("runs"), &[&["query", "--json", sql], runs].concat());
+        command.envs(self.variables.iter().map(|(name, value)| (*name, value.as_str())));
+        command.envs(other.iter().copied()).output().expect("it starts")
+    }
+
+    #[track_caller]
+    fn refuses(&self, runs: &[&str], other: &[(&str, &str)], code: i32) -> String {
+        let output = self.ask("FROM runs", runs, other);
+        text(&output, code);
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// DuckDB's extension for S3, as it is after `INSTALL`, in a home of its own.
+fn home_with_extension(home: &Path) {
+    let asked = "import duckdb_extension_httpfs as it, glob; print(glob.glob(it.__path__[0] + '/**/*.duckdb_extension', recursive=True)[0])";
+    let extension = said(python().args(["-c", asked]));
+    said(Command::new(duckdb()).env("HOME", home).args([
+        "-no-init",
+        "-c",
+        &format!("INSTALL '{extension}'"),
+    ]));
+}
+
+#[test]
+fn runs_in_s3_are_asked_as_those_in_directories() {
+    let place = tempfile::tempdir().expect("a directory");
+    let root = &place.path().join("buckets/lake/some host");
+    fs::create_dir_all(root).expect("made");
+    measure(root, &format!("chase --for 300ms --tier user {STREAM}"));
+    let run = quaver_store::listing::named(Path::new("last"), root).expect("just made");
+    text(&quaver(root, &["analyze", "last", "--late", "1ns"]).output().expect("it starts"), 0);
+    write_tags(&run, &["before".to_owned(), "night".to_owned()]).expect("written");
+    // Tables in a folder, and a summary so long that there is another file of it.
+    fs::create_dir(run.path().join("cells")).expect("made");
+    fs::copy(run.samples(), run.path().join("cells/b0000-p000.parquet")).expect("copied");
+    let long = made_up(root, "noise", 1_000_000_007, json!({}));
+    long.write_summary(&json!({"gaps": vec![0.5; 30_000]})).expect("written");
+    assert!(long.details().is_file());
+    made_up(&long.path().join("tests"), "noise", 1_000_000_008, json!({}));
+
+    let home = place.path().join("home");
+    fs::create_dir(&home).expect("made");
+    home_with_extension(&home);
+    let server = Server::start(&place.path().join("buckets"), &home);
+    let found = |sql: &str, runs: &[&str]| -> Vec<Value> {
+        serde_json::from_str(&text(&server.ask(sql, runs, &[]), 0)).expect("a list of objects")
+    };
+    for sql in [
+        "SELECT * EXCLUDE (path) FROM runs ORDER BY run",
+        "SELECT run, count(*) AS numbers, sum(value) AS sum FROM numbers GROUP BY run ORDER BY run",
+        "SELECT run, manifest->>'$.asked' AS asked FROM manifests ORDER BY run",
+        "SELECT run, file, count(*) AS packets, sum(app_ns) AS sum FROM packets GROUP BY ALL ORDER BY ALL",
+        "SELECT run, source, sum(end_ns - start_ns) AS late_ns FROM late GROUP BY ALL ORDER BY ALL",
+    ] {
+        let here = rows(root, sql, &[]);
+        assert!(here.len() >= 2 || sql.contains("FROM late"), "{sql}: {here:?}");
+        assert_eq!(found(sql, &["s3://lake/some host/"]), here, "{sql}");
+    }
+    let files = found("SELECT DISTINCT file FROM packets ORDER BY file", &["s3://lake"]);
+    assert_eq!(files, [json!({"file": "cells/b0000-p000"}), json!({"file": null})]);
+    let one = format!("s3://lake/some host/{}", run.name());
+    assert_eq!(found("SELECT path FROM runs", &[&one]), [json!({"path": one})]);
+    // Beside a run of this machine, and as the root.
+    let both = found("SELECT count(*) AS n FROM runs", &[&one, long.path().to_str().expect("a path")]);
+    assert_eq!(both, [json!({"n": 2})]);
+    let all = server.ask("SELECT count(*) AS n FROM runs", &[], &[("QUAVER_RUNS", "s3://lake")]);
+    assert_eq!(text(&all, 0).trim(), r#"[{"n":2}]"#);
+
+    let refused = server.refuses(&[&one], &[("AWS_SECRET_ACCESS_KEY", "another")], 5);
+    assert!(refused.contains("403") && refused.contains("AWS_ACCESS_KEY_ID"), "{refused}");
+    assert!(server.refuses(&[&one], &[("AWS_REGION", "eu-test-2")], 5).contains("eu-test-2"));
+    assert!(server.refuses(&["s3://lake/none"], &[], 5).contains("there is no run at or below it"));
+    assert!(server.refuses(&[&one], &[("AWS_ENDPOINT_URL", "127.0.0.1")], 2).contains("is no URL"));
+    let nowhere = place.path().to_str().expect("a path");
+    assert!(server.refuses(&[&one], &[("HOME", nowhere)], 3).contains("INSTALL httpfs"));
 }
 
 /// Questions of the page, by their order.

@@ -12,6 +12,7 @@ from chase_page import analysis, chase, sink
 from path_more_page import path_long, rtp, skew
 from path_page import path
 from query_page import query
+from spark_page import spark
 from sim_page import sim
 from source_page import source
 from study_page import study
@@ -19,7 +20,7 @@ from sync_page import sync
 from targets import MET, MISSED, MISSING, Page
 
 # In the order of the page; each is run and kept under its own name.
-PARTS = (chase, sink, source, path, path_long, skew, rtp, capture, sync, study, sim, analysis, query)
+PARTS = (chase, sink, source, path, path_long, skew, rtp, capture, sync, study, sim, analysis, query, spark)
 
 
 def main():

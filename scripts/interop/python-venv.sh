@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# Installs what the test of the Python package needs into an environment of its own: nothing goes into the system.
-# usage: python-venv.sh [--where]    with --where only says where it is
+# Installs what the test of the Python package needs, or another list of packages, into an environment of its own: nothing goes into
+# the system.
+# usage: python-venv.sh [--where] [LIST]    with --where only says where it is
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 cache="${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}"
+where=""
+[ "${1:-}" != --where ] || { where=1 && shift; }
 # Another list of packages is another environment.
-list=python/requirements-test.txt
+list="${1:-python/requirements-test.txt}"
 directory="${cache:-/var/cache}/quaver/python-$(sha256sum "$list" | cut -c1-12)"
-if [ "${1:-}" = --where ]; then
+if [ -n "$where" ]; then
     echo "$directory"
     exit 0
 fi

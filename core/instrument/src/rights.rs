@@ -5,24 +5,24 @@ use quaver_host::confinement::{Confinement, Files, Network, confine};
 use rustix::thread::CapabilitySet;
 use std::path::Path;
 
-fn keep_but(files: Option<Files<'_>>, programs: bool) {
+fn keep_but(files: Option<Files<'_>>, network: Network<'_>, programs: bool) {
     let capabilities = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
-    confine(&Confinement { files, network: Network::Nothing, programs, capabilities });
+    confine(&Confinement { files, network, programs, capabilities });
 }
 
 /// Gives up all else, and all files but these.
 pub fn keep(read: &[&Path], write: &[&Path]) {
-    keep_but(Some(Files { read, write }), false);
+    keep_but(Some(Files { read, write }), Network::Nothing, false);
 }
 
 /// Gives up all but files, of which the verb reads and writes those that it was given.
 pub fn keep_files() {
-    keep_but(None, false);
+    keep_but(None, Network::Nothing, false);
 }
 
-/// Gives up all but files and programs. Programs inherit that.
-pub fn keep_programs() {
-    keep_but(None, true);
+/// Gives up all but files and programs, and the network where it is not needed. Programs inherit that.
+pub fn keep_programs(network: bool) {
+    keep_but(None, if network { Network::Free } else { Network::Nothing }, true);
 }
 
 /// The calling thread keeps open sockets and BPF programs. It reads `/proc` and `/sys`, and writes files in `place` alone.

@@ -75,7 +75,7 @@ impl Stored {
         let asked = |error: clap::Error| anyhow::Error::new(error);
         // Looking up the name of a run already reads the manifests of all.
         match verb {
-            "query" => rights::keep_programs(),
+            // `query` does the same, but for the network where its runs are there.
             "analyze" | "report" | "export" | "compare" | "runs" | "migrate" | "scrub" => {
                 rights::keep_files()
             }

@@ -249,13 +249,21 @@ impl RowGroup<'_> {
 /// # Errors
 /// The file cannot be read, is no table of ours, or is of a later format.
 pub fn table_name(path: &Path) -> Result<String, StoreError> {
-    let not = |reason: &str| StoreError::Shape { path: path.to_owned(), reason: reason.to_owned() };
     let file = File::open(path).map_err(|e| StoreError::io("open", path, e))?;
     let reader = contained(path, || SerializedFileReader::new(file))?;
     let value = |key: &str| {
         let pairs = reader.metadata().file_metadata().key_value_metadata()?;
         pairs.iter().find(|pair| pair.key == key)?.value.clone()
     };
+    table_of(path, value)
+}
+
+/// The name of the table in a file, by what the file's metadata have for a key.
+///
+/// # Errors
+/// It is no table of ours, or is of a later format.
+pub fn table_of(path: &Path, value: impl Fn(&str) -> Option<String>) -> Result<String, StoreError> {
+    let not = |reason: &str| StoreError::Shape { path: path.to_owned(), reason: reason.to_owned() };
     match value(FORMAT_KEY).and_then(|text| text.parse().ok()) {
         Some(found) if found > FORMAT => {
             Err(StoreError::NewerFormat { path: path.to_owned(), found, supported: FORMAT })

@@ -1,6 +1,7 @@
 """Validates JSON documents, each against a schema. Lines of standard input name both, a tab between them; for each a line
 comes back: `valid`, or where the document differs and how."""
 
+import functools
 import json
 import sys
 
@@ -12,8 +13,15 @@ def read(path):
         return json.load(file)
 
 
-for line in sys.stdin.read().splitlines():
-    schema, document = map(read, line.split("\t"))
+@functools.cache
+def validator(path):
+    """That of a schema. It is checked once: that takes longer than a document does."""
+    schema = read(path)
     Draft202012Validator.check_schema(schema)
-    error = next(Draft202012Validator(schema).iter_errors(document), None)
+    return Draft202012Validator(schema)
+
+
+for line in sys.stdin.read().splitlines():
+    schema, document = line.split("\t")
+    error = next(validator(schema).iter_errors(read(document)), None)
     print(f"{error.json_path}: {error.message[:200]}" if error else "valid")

@@ -24,9 +24,7 @@ pub(crate) fn table(run: &RunDir, asked: &ExportArgs) -> anyhow::Result<bool> {
         _ => return Ok(false),
     };
     refuse_late(asked)?;
-    let mut tables = Vec::new();
-    collect(run.path(), "", &mut tables)?;
-    tables.sort();
+    let tables = tables_below(run.path())?;
     // What `quaver query` calls packets.
     let own =
         if name == "packets" && !tables.iter().any(|(place, _)| place == name) { "samples" } else { name };
@@ -74,7 +72,17 @@ fn refuse_late(asked: &ExportArgs) -> anyhow::Result<()> {
 /// Most tables that an error names.
 const NAMED: usize = 20;
 
-/// The Parquet files of a run, and of runs within it, with their places: `samples`, `cells/b0000-p000`.
+/// The Parquet files of a run, and of runs within it, with their places in order: `samples`, `cells/b0000-p000`.
+///
+/// # Errors
+/// A directory cannot be read.
+pub(crate) fn tables_below(run: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+    let mut tables = Vec::new();
+    collect(run, "", &mut tables)?;
+    tables.sort();
+    Ok(tables)
+}
+
 fn collect(folder: &Path, below: &str, into: &mut Vec<(String, PathBuf)>) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;

@@ -8,6 +8,7 @@ use anyhow::Context;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::FdFlags;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::os::fd::AsRawFd;
@@ -61,10 +62,7 @@ pub(super) fn ask(program: &Path, views: &Views, sql: Option<&str>, form: Form) 
     // By our number: between us and DuckDB there may be a program that closes what it inherits.
     let place = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
     command.arg("-no-init").arg("-cmd").arg(format!(".read {place}"));
-    let failed = |error: std::io::Error| {
-        let message = format!("start {}: {error}; {VARIABLE} names DuckDB's program", program.display());
-        failure(ExitCode::Unsupported, message)
-    };
+    let failed = |error: std::io::Error| no_start(program, &error);
     let options: &[&str] = match form {
         Form::Terminal => &[],
         Form::Table => &["-table"],
@@ -117,9 +115,35 @@ pub(super) fn ask(program: &Path, views: &Views, sql: Option<&str>, form: Form) 
 }
 
 /// A question whose answer has an object in each line. DuckDB's own JSON has wide integers in quotes.
-fn as_objects(sql: &str) -> String {
+pub(super) fn as_objects(sql: &str) -> String {
     let sql = sql.trim_end().trim_end_matches(';');
     format!("SELECT to_json(quaver_row) FROM (\n{sql}\n) AS quaver_row")
+}
+
+/// Rows of an answer, each an object. The error is what DuckDB says of it, its first line.
+pub(super) fn rows(program: &Path, sql: &str) -> anyhow::Result<Result<Vec<Value>, String>> {
+    let options = ["-no-init", "-bail", "-batch", "-list", "-noheader"];
+    let mut command = Command::new(program);
+    command.args(options).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| no_start(program, &error))?;
+    let (stdin, sql) = (child.stdin.take(), sql.to_owned());
+    // What it does not read, it has an error for.
+    let writer =
+        quaver_waiting::start("quaver-sql", move || stdin.map(|mut it| it.write_all(sql.as_bytes())))?;
+    let output = child.wait_with_output().context("waiting for DuckDB")?;
+    let _ = writer.join();
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        return Ok(Err(errors.lines().next().unwrap_or("it ended without a word").to_owned()));
+    }
+    let rows = output.stdout.split(|byte| *byte == b'\n').filter(|row| !row.is_empty());
+    let rows: Result<_, _> = rows.map(serde_json::from_slice).collect();
+    Ok(Ok(rows.context("reading DuckDB's answer")?))
+}
+
+fn no_start(program: &Path, error: &std::io::Error) -> anyhow::Error {
+    let message = format!("start {}: {error}; {VARIABLE} names DuckDB's program", program.display());
+    failure(ExitCode::Unsupported, message)
 }
 
 /// Waits for its end, and passes a request to end on.

@@ -1,13 +1,9 @@
 //! The views of runs, as statements for DuckDB.
 
-use anyhow::Context;
-use quaver_store::columns::table_name;
-use quaver_store::listing::Listed;
+use super::asked::Asked;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs;
-use std::path::{Path, PathBuf};
 
 /// Statements, and what they define.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,48 +14,56 @@ pub(super) struct Views {
     pub names: Vec<String>,
 }
 
-/// Views of these runs. Standard error names each table that cannot be read; it is left out.
-pub(super) fn of(runs: &[Listed]) -> anyhow::Result<Views> {
-    let mut rows = Vec::new();
-    let (mut manifests, mut summaries) = (Vec::new(), Vec::new());
-    let mut tables: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
-    for listed in runs {
-        let path = listed.run.path();
-        let path = path.canonicalize().with_context(|| format!("reading {}", path.display()))?;
-        manifests.push(path.join("manifest.json"));
-        let summary = Some(listed.run.whole_summary()).filter(|file| file.is_file());
-        summaries.extend(summary.and_then(|file| Some(path.join(file.file_name()?))));
-        for file in parquet_files(&path) {
-            match table_name(&file) {
-                Ok(name) => tables.entry(name.replace('-', "_")).or_default().push(file),
-                Err(error) => crate::tell!("{error}; it is left out"),
-            }
-        }
-        rows.push(row(&path, listed));
+/// Views of these runs, after the statements `before`.
+pub(super) fn of(runs: &[Asked], before: String) -> Views {
+    let rows: Vec<String> = runs.iter().map(row).collect();
+    let manifests: Vec<&str> = runs.iter().map(|run| run.manifest_file.as_str()).collect();
+    let summaries: Vec<&str> = runs.iter().filter_map(|run| run.summary_file.as_deref()).collect();
+    let mut tables: BTreeMap<String, BTreeMap<usize, Vec<&str>>> = BTreeMap::new();
+    for table in runs.iter().flat_map(|run| &run.tables) {
+        let by_depth = tables.entry(table.name.replace('-', "_")).or_default();
+        by_depth.entry(table.depth).or_default().push(&table.file);
     }
-    let mut sql = String::from("SET memory_limit = '2GiB';\nSET autoinstall_known_extensions = false;\n");
-    let _ = writeln!(sql, "SET temp_directory = {};", quoted(std::env::temp_dir().join("quaver-query")));
+    let mut sql = before + "SET memory_limit = '2GiB';\nSET autoinstall_known_extensions = false;\n";
+    let temporary = std::env::temp_dir().join("quaver-query");
+    let _ = writeln!(sql, "SET temp_directory = {};", quoted(&temporary.to_string_lossy()));
     sql.push_str(&table_of_runs(&rows));
-    sql.push_str(&view_of_files("manifests", "content::JSON AS manifest", &manifests, ""));
-    sql.push_str(&view_of_files("numbers", NUMBERS, &summaries, NUMBERS_FROM));
+    let (manifests, summaries) = (texts(&manifests), texts(&summaries));
+    let _ = writeln!(
+        sql,
+        "CREATE VIEW manifests AS SELECT {RUN} AS run, content::JSON AS manifest FROM {manifests};"
+    );
+    let numbers = NUMBERS.replace("{run}", RUN).replace("{texts}", &summaries);
+    let _ = writeln!(sql, "CREATE VIEW numbers AS {numbers};");
     sql.push_str(INCIDENTS);
-    for (name, files) in &tables {
-        let _ = writeln!(
-            sql,
-            "CREATE VIEW \"{name}\" AS SELECT {RUN} AS run, * EXCLUDE (filename) \
-             FROM read_parquet({}, union_by_name = true, filename = true);",
-            list(files)
-        );
+    for (name, by_depth) in &tables {
+        let parts: Vec<String> =
+            by_depth.iter().map(|(depth, files)| view_of_tables(*depth, files)).collect();
+        let _ = writeln!(sql, "CREATE VIEW \"{name}\" AS {};", parts.join(" UNION ALL BY NAME "));
     }
     let own = ["runs", "manifests", "numbers", "incidents"].map(str::to_owned);
-    Ok(Views { sql, names: own.into_iter().chain(tables.into_keys()).collect() })
+    Views { sql, names: own.into_iter().chain(tables.into_keys()).collect() }
+}
+
+/// Rows of tables so many folders deep in their runs. Those in a folder are told apart by `file`, as `quaver export --csv` names it.
+fn view_of_tables(depth: usize, files: &[&str]) -> String {
+    let folder = (0..=depth).fold("filename".to_owned(), |path, _| format!("parse_dirpath({path})"));
+    let file = match depth {
+        0 => String::new(),
+        _ => format!("regexp_extract(filename, '((?:[^/]*/){{{depth}}}[^/]*)[.]parquet$', 1) AS file, "),
+    };
+    format!(
+        "SELECT parse_filename({folder}) AS run, {file}* EXCLUDE (filename) \
+         FROM read_parquet({}, union_by_name = true, filename = true)",
+        list(files)
+    )
 }
 
 /// The name of the run that a file lies in.
 const RUN: &str = "parse_filename(parse_dirpath(filename))";
 
 /// Columns of `runs`.
-const COLUMNS: [&str; 11] = [
+const COLUMNS: [&str; 12] = [
     "run VARCHAR",
     "verb VARCHAR",
     "hostname VARCHAR",
@@ -68,16 +72,28 @@ const COLUMNS: [&str; 11] = [
     "started TIMESTAMPTZ",
     "ended TIMESTAMPTZ",
     "realtime_minus_monotonic_ns BIGINT",
+    "clock_error_bound_ns BIGINT",
     "complete BOOLEAN",
     "tags VARCHAR[]",
     "path VARCHAR",
 ];
 
-/// Numbers of a summary with their places in it. Switches count as 0 and 1.
-const NUMBERS: &str = "translate(leaf.fullkey[3:], '[]', '.') AS name, \
-    CASE leaf.type WHEN 'BOOLEAN' THEN CAST(leaf.atom = 'true' AS DOUBLE) ELSE CAST(leaf.atom AS DOUBLE) END AS value";
-const NUMBERS_FROM: &str =
-    ", json_tree(content) AS leaf WHERE leaf.type IN ('BIGINT', 'UBIGINT', 'DOUBLE', 'BOOLEAN')";
+/// Numbers of summaries with their places in them. Switches count as 0 and 1. Each turn takes the lists and objects of the one before
+/// apart. `json_tree` would do with less words, but keeps the whole text once for each number in it: gigabytes for a long summary.
+const NUMBERS: &str = "\
+WITH RECURSIVE node(filename, name, value) AS (
+    SELECT filename, NULL::VARCHAR, content::JSON FROM {texts}
+    UNION ALL
+    SELECT filename, concat_ws('.', name, place), part FROM (
+        SELECT filename, name,
+            unnest(CASE json_type(value) WHEN 'OBJECT' THEN json_keys(value)
+                WHEN 'ARRAY' THEN CAST(range(json_array_length(value)::BIGINT) AS VARCHAR[]) END) AS place,
+            unnest(CASE json_type(value) WHEN 'OBJECT' THEN map_values(TRY_CAST(value AS MAP(VARCHAR, JSON)))
+                WHEN 'ARRAY' THEN TRY_CAST(value AS JSON[]) END) AS part
+        FROM node))
+SELECT {run} AS run, name,
+    CASE json_type(value) WHEN 'BOOLEAN' THEN CAST(value = 'true' AS DOUBLE) ELSE CAST(value AS DOUBLE) END AS value
+FROM node WHERE json_type(value) IN ('BIGINT', 'UBIGINT', 'DOUBLE', 'BOOLEAN')";
 
 const INCIDENTS: &str = "\
 CREATE VIEW incidents AS
@@ -88,39 +104,30 @@ SELECT run, incident->>'$.receiver' AS receiver, incident->>'$.cause' AS cause,
 FROM (SELECT run, manifest->'$.asked.incident' AS incident FROM manifests) WHERE incident IS NOT NULL;
 ";
 
-/// Files of a run that may be tables, in order.
-fn parquet_files(run: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(run).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut files: Vec<PathBuf> =
-        entries.filter(|path| path.extension().is_some_and(|it| it == "parquet")).collect();
-    files.sort();
-    files
-}
-
 /// The values of one run, in the order of [`COLUMNS`].
-fn row(path: &Path, listed: &Listed) -> String {
-    let manifest = &listed.manifest;
+fn row(run: &Asked) -> String {
+    let manifest = &run.manifest;
     let fact = |pointer: &str| match manifest.host.pointer(pointer) {
         Some(Value::String(text)) => quoted(text),
         _ => "NULL".to_owned(),
     };
+    let number = |value: Option<i64>| value.map_or_else(|| "NULL".to_owned(), |value| value.to_string());
     let time = |ns: i64| format!("make_timestamptz({})", ns / 1_000);
     let clock = manifest.clock.as_ref();
-    let tags: Vec<String> = listed.tags.iter().map(quoted).collect();
+    let tags: Vec<String> = run.tags.iter().map(|tag| quoted(tag)).collect();
     let values = [
-        quoted(path.file_name().unwrap_or(path.as_os_str())),
+        quoted(run.place.rsplit('/').next().unwrap_or(&run.place)),
         quoted(&manifest.verb),
         fact("/kernel/hostname"),
         fact("/kernel/release"),
         fact("/cpu/model"),
         time(manifest.started_realtime_ns),
         manifest.ended_realtime_ns.map_or_else(|| "NULL".to_owned(), time),
-        clock
-            .and_then(|clock| clock.realtime_minus_monotonic_ns)
-            .map_or_else(|| "NULL".to_owned(), |ns| ns.to_string()),
+        number(clock.and_then(|clock| clock.realtime_minus_monotonic_ns)),
+        number(clock.map(|clock| clock.error_bound_ns)),
         manifest.complete.to_string(),
         format!("[{}]", tags.join(", ")),
-        quoted(path),
+        quoted(&run.place),
     ];
     format!("({})", values.join(", "))
 }
@@ -133,26 +140,25 @@ fn table_of_runs(rows: &[String]) -> String {
     sql
 }
 
-/// A view of files of JSON, which are read when they are asked for.
-fn view_of_files(name: &str, columns: &str, files: &[PathBuf], more: &str) -> String {
+/// Texts of files, which are read when they are asked for.
+fn texts(files: &[&str]) -> String {
     // A list of files must not be empty, and this one has no rows.
-    let from = if files.is_empty() {
+    if files.is_empty() {
         "(SELECT '' AS filename, '{}' AS content WHERE false)".to_owned()
     } else {
         format!("read_text({})", list(files))
-    };
-    format!("CREATE VIEW {name} AS SELECT {RUN} AS run, {columns} FROM {from}{more};\n")
+    }
 }
 
-fn list(files: &[PathBuf]) -> String {
-    let files: Vec<String> = files.iter().map(|file| quoted(escaped(file))).collect();
+/// Files, as a list of DuckDB's.
+pub(super) fn list(files: &[&str]) -> String {
+    let files: Vec<String> = files.iter().map(|file| quoted(&escaped(file))).collect();
     format!("[{}]", files.join(", "))
 }
 
 /// A path in which no character stands for others.
-fn escaped(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    text.chars().fold(String::new(), |mut out, c| {
+pub(super) fn escaped(path: &str) -> String {
+    path.chars().fold(String::new(), |mut out, c| {
         match c {
             '*' | '?' | '[' => out.extend(['[', c, ']']),
             c => out.push(c),
@@ -161,6 +167,7 @@ fn escaped(path: &Path) -> String {
     })
 }
 
-fn quoted(text: impl AsRef<std::ffi::OsStr>) -> String {
-    format!("'{}'", text.as_ref().to_string_lossy().replace('\'', "''"))
+/// A string of SQL.
+pub(super) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
 }
