@@ -1,7 +1,8 @@
 //! What a followed thread (receiver, source, noise loop) did: ran, waited for a CPU, or slept.
 
+use super::causes::Class;
 use super::timeline::{end_of, sort_by_start, start_of};
-use quaver_abi::record::{EventKind, EventRecord, OffCpu};
+use quaver_abi::record::{EventKind, EventRecord, OffCpu, Sleep, WakeContext, Wakeup};
 
 /// State of a followed thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub(crate) struct Span {
     pub(crate) until_ns: i64,
     /// Thread that took its CPU when it left (0: idle, or not known).
     pub(crate) taken_by: u32,
+    /// Whether it was of a real-time class when it left; none where it runs or nothing is recorded.
+    pub(crate) realtime: Option<bool>,
     /// Why it is off the CPU.
     pub(crate) absence: Absence,
 }
@@ -69,6 +72,7 @@ impl Span {
             since_ns: start_ns,
             until_ns: end_ns,
             taken_by: 0,
+            realtime: None,
             absence: Absence::default(),
         }
     }
@@ -180,6 +184,37 @@ impl Life<'_> {
         self.sleeps.get(at).copied().filter(|&index| start_of(self.event(index)) == instant_ns)
     }
 
+    /// When it began, if its first record is that it runs although nobody had woken it.
+    pub(crate) fn born_ns(&self) -> Option<i64> {
+        let first_ns = start_of(self.event(*self.runs.first()?));
+        let woken = self.wakes.first().is_some_and(|&index| start_of(self.event(index)) <= first_ns);
+        (!woken).then_some(first_ns)
+    }
+
+    /// Since when it was in the page fault in which it goes to sleep at an instant: since its last fault, or since it came back from
+    /// a sleep in the same one.
+    pub(crate) fn asleep_in_fault_since(&self, instant_ns: i64) -> Option<i64> {
+        let in_fault = |at: i64| {
+            let sleep = self.sleep_at(at).map(|index| self.event(index));
+            sleep.is_some_and(|sleep| Sleep::from_aux(sleep.aux).call.is_none())
+        };
+        let at = self.runs.partition_point(|&index| end_of(self.event(index)) < instant_ns);
+        let run = self.runs.get(at).map(|&index| self.event(index)).filter(|_| in_fault(instant_ns))?;
+        let faults = self.faults.partition_point(|&index| start_of(self.event(index)) <= instant_ns);
+        let fault_ns = faults.checked_sub(1).map(|last| start_of(self.event(self.faults[last])))?;
+        let goes_on = || at > 0 && in_fault(end_of(self.event(self.runs[at - 1])));
+        (fault_ns >= start_of(run)).then_some(fault_ns).or_else(|| goes_on().then_some(start_of(run)))
+    }
+
+    /// Whether a timer woke it during an interrupt or softirq.
+    pub(crate) fn timer_woke_it_in(&self, event: &EventRecord) -> bool {
+        let first = self.wakes.partition_point(|&index| start_of(self.event(index)) < start_of(event));
+        let wakes = self.wakes[first..].iter().map(|&index| self.event(index));
+        wakes
+            .take_while(|wake| start_of(wake) <= end_of(event))
+            .any(|wake| wake.cpu == event.cpu && Wakeup::from_aux(wake.aux).context == WakeContext::Timer)
+    }
+
     /// Its sleeps that began after an instant, each with the first wake-up since.
     pub(crate) fn sleeps_after(
         &self,
@@ -230,6 +265,7 @@ impl Life<'_> {
                     since_ns: start_of(&run),
                     until_ns: end_ns,
                     taken_by: 0,
+                    realtime: None,
                     absence: Absence::default(),
                 };
                 take(span);
@@ -287,6 +323,7 @@ impl Life<'_> {
             }
             let (state, since_ns) = state_at(cursor);
             let taken_by = (before.aux >> 32) as u32;
+            let realtime = Some(Class::of(before.aux) != Class::Normal);
             let until_ns = if back == i64::MAX { to } else { back };
             take(Span {
                 start_ns: cursor,
@@ -299,6 +336,7 @@ impl Life<'_> {
                 since_ns,
                 until_ns,
                 taken_by,
+                realtime,
                 absence,
             });
             cursor = end_ns;

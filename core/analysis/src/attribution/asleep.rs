@@ -80,6 +80,10 @@ impl Question<'_, '_> {
         if sleep.detail & Sleep::FOR_DISK != 0 {
             return Some(DISK);
         }
+        // Signals of the socket (SIGIO) wake it in other calls than those that receive.
+        if wake.is_some_and(|wake| wake.context == WakeContext::Stream) {
+            return None;
+        }
         let waker = wake.filter(|wake| wake.context == WakeContext::Task).map_or(0, |wake| wake.current);
         let peer = |what| Some(CauseKey::new("peer-wait", Detail::Awaited(what, waker)));
         let timed_out = wake.is_some_and(by_timer);
@@ -151,6 +155,9 @@ impl Question<'_, '_> {
                 "jbd2",
                 "writeback",
                 "balance_dirty",
+                "wb_wait",
+                "iterate_supers",
+                "_sync_fs",
             ])
         {
             return CauseKey::new("disk", Detail::Function("wait for a disk or file system in", place));

@@ -9,7 +9,7 @@ use super::timeline::{Level, Segment, start_of};
 use super::waiting::{self, Facts};
 use super::{Certainty, EdgeCap, PacketPosition, Part};
 use crate::model::{Actor, Circumstances};
-use quaver_abi::record::OffCpu;
+use quaver_abi::record::{EventRecord, OffCpu};
 
 /// A piece while its window is being worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +87,8 @@ struct Cut<'b> {
     span: Option<Span>,
     /// What the span's wake-up belongs to.
     wake_up: CauseKey,
+    /// The receiver, where its own timers may interrupt.
+    sleeper: Option<&'b Life<'b>>,
     /// What has the time that no event has.
     rest: Option<CauseKey>,
 }
@@ -103,11 +105,18 @@ pub(crate) enum Queued {
     Yes,
     /// Since this instant.
     Since(i64),
+    /// Since this instant, and the call that took it took others as well.
+    Batched(i64),
 }
 
 /// From a packet's entry into the queue to the wake-up of who waits for it, at most.
 const RACE_NS: i64 = 5_000;
+const FAULTS: CauseKey = CauseKey::plain("faults", "page faults of the receiver");
+const OWN_TIMER: CauseKey = CauseKey::plain("own-sleep", "timer that ends a sleep of the receiver");
 const NOT_READING: CauseKey = CauseKey::plain("own-sleep", "receiver slept while packets were in its socket");
+
+const WAITS_FOR_MORE: CauseKey =
+    CauseKey::plain("own-sleep", "receive call waits for more packets (recvmmsg without MSG_WAITFORONE)");
 
 /// A packet that enters a socket wakes who sleeps for it within this time.
 const PROMPT_NS: i64 = 50_000;
@@ -128,7 +137,8 @@ impl<'a> Engine<'a> {
     }
 
     /// The receiver's part. While a packet lies in its socket, its sleep is a wake-up that has not happened yet. A poll that
-    /// began later did not ask for that packet: it would have ended at once.
+    /// began later did not ask for that packet: it would have ended at once. A receive call that takes several packets and
+    /// sleeps behind one waits for the rest.
     pub(crate) fn receiver(&mut self, ask: Ask, actor: &Actor, life: Option<&Life<'_>>, queued: Queued) {
         let thread = life.map(|life| life.thread);
         each_span(self.namer, ask, life, |mut span| {
@@ -136,10 +146,16 @@ impl<'a> Engine<'a> {
             let question = Question { namer: self.namer, sleepers: &self.sleepers };
             let mut reason = question.reason(&span.absence, until_ns);
             let left_ns = span.absence.left_ns;
-            let read_nothing = matches!(queued, Queued::Since(at) if left_ns.saturating_sub(at) > RACE_NS);
-            if actor.foreign && span.absence.reason == OffCpu::Polling && read_nothing {
-                reason = reason.or(Some(NOT_READING));
+            let slept_behind = |at: i64| left_ns.saturating_sub(at) > RACE_NS;
+            reason = reason.or(match (span.absence.reason, queued) {
+                (OffCpu::Polling, Queued::Since(at) | Queued::Batched(at)) if slept_behind(at) => {
+                    Some(NOT_READING)
+                }
+                // It has the packet, and does not return.
+                (OffCpu::Receiving, Queued::Batched(at)) if slept_behind(at) => Some(WAITS_FOR_MORE),
+                _ => None,
             }
+            .filter(|_| actor.foreign));
             if let (ActorState::Asleep, Some(reason)) = (span.state, reason) {
                 return self.asleep(&span, reason, ask.cpu);
             }
@@ -163,6 +179,7 @@ impl<'a> Engine<'a> {
                 threads,
                 span: Some(span),
                 wake_up,
+                sleeper: life,
                 rest: None,
             };
             self.levels(0, span.start_ns, span.end_ns, cut);
@@ -178,6 +195,7 @@ impl<'a> Engine<'a> {
             threads: Threads::Ignored,
             span: None,
             wake_up: waiting::WAKE_UP,
+            sleeper: None,
             rest: None,
         };
         self.rest(ask.from_ns, ask.to_ns, cut);
@@ -202,6 +220,7 @@ impl<'a> Engine<'a> {
             threads: Threads::Ignored,
             span: None,
             wake_up: reason,
+            sleeper: None,
             rest: None,
         };
         for (start_ns, end_ns, key) in pieces {
@@ -226,6 +245,7 @@ impl<'a> Engine<'a> {
                 threads,
                 span: None,
                 wake_up: waiting::WAKE_UP,
+                sleeper: None,
                 rest,
             };
             self.levels(0, span.start_ns, span.end_ns, cut);
@@ -248,6 +268,7 @@ impl<'a> Engine<'a> {
                 threads,
                 span: None,
                 wake_up: waiting::WAKE_UP,
+                sleeper: None,
                 rest: Some(CauseKey { behind_source: true, ..CauseKey::plain("source-late", SOURCE_LATE) }),
             };
             self.levels(0, span.start_ns, span.end_ns, cut);
@@ -285,11 +306,18 @@ impl<'a> Engine<'a> {
             self.levels(depth + 1, cursor, segment.start_ns, cut);
             let event = &namer.timeline.events[segment.event as usize];
             let wait = cut.span.and_then(|span| waiting::part_of_wait(&span, event, cut.wake_up));
-            let key = wait.unwrap_or_else(|| namer.interruption(event));
+            let key = wait.unwrap_or_else(|| self.interruption(event, cut));
             self.push(segment, Some(key), true, cut);
             cursor = segment.end_ns;
         }
         self.levels(depth + 1, cursor, to, cut);
+    }
+
+    /// Cause of an interrupt, softirq or NMI. A timer that wakes the receiver is what it set to end a sleep of its own.
+    fn interruption(&self, event: &EventRecord, cut: Cut<'_>) -> CauseKey {
+        let key = self.namer.interruption(event);
+        let own = key.id == "timers" && cut.sleeper.is_some_and(|life| life.timer_woke_it_in(event));
+        if own { if cut.wake_up == waiting::WAKE_UP { OWN_TIMER } else { cut.wake_up } } else { key }
     }
 
     fn threads(&mut self, from: i64, to: i64, cut: Cut<'_>) {
@@ -339,26 +367,30 @@ impl<'a> Engine<'a> {
         self.push(Segment { start_ns: cursor, ..idle }, Some(waiting::WAKE_UP), true, cut);
     }
 
-    /// A page fault's end cannot be traced. Where the next one follows soon, it lasted until then; else it takes the
-    /// learned cost.
+    /// A page fault's end cannot be traced. Where the thread goes to sleep in it, it lasted until then, and where the next one
+    /// follows soon, until that one; else it takes the learned cost.
     fn faults(&mut self, from: i64, to: i64, life: &Life<'_>, cut: Cut<'_>) {
         let cost = self.fault_cost_ns;
+        let running = cut.span.filter(|span| span.state == ActorState::Running);
+        let asleep_in = running.and_then(|span| life.asleep_in_fault_since(span.end_ns));
+        let asleep_from = asleep_in.map_or(to, |since_ns| since_ns.clamp(from, to));
         let mut cursor = from;
         let mut faults =
-            life.faults_from(from.saturating_sub(SOON * cost)).take_while(|&at| at < to).peekable();
+            life.faults_from(from.saturating_sub(SOON * cost)).take_while(|&at| at < asleep_from).peekable();
         while let Some(at) = faults.next() {
             let next = faults.peek().copied().filter(|next| next - at <= SOON * cost);
-            let until = next.unwrap_or(at.saturating_add(cost)).min(to);
+            let until = next.unwrap_or(at.saturating_add(cost)).min(asleep_from);
             let start_ns = at.max(cursor);
             if until <= start_ns {
                 continue;
             }
             self.rest(cursor, start_ns, cut);
             let segment = Segment { start_ns, end_ns: until, event: u32::MAX };
-            self.push(segment, Some(CauseKey::plain("faults", "page faults of the receiver")), false, cut);
+            self.push(segment, Some(FAULTS), false, cut);
             cursor = until;
         }
-        self.rest(cursor, to, cut);
+        self.rest(cursor, asleep_from, cut);
+        self.push(Segment { start_ns: asleep_from, end_ns: to, event: u32::MAX }, Some(FAULTS), false, cut);
     }
 
     fn rest(&mut self, from: i64, to: i64, cut: Cut<'_>) {

@@ -6,7 +6,7 @@
 use super::causes::{CauseKey, Class, Detail};
 use super::timeline::{Timeline, end_of, start_of};
 use crate::model::{Layer, MISSING, Names, PacketTable};
-use quaver_abi::record::{EventKind, EventRecord, TOOK_SAMPLE, Vector};
+use quaver_abi::record::{EventKind, EventRecord, REFILLS_QUOTA, TOOK_SAMPLE, Vector};
 use std::collections::BTreeMap;
 
 /// How long before its arrival an interprocessor interrupt may have been sent.
@@ -53,12 +53,7 @@ impl<'a> Namer<'a> {
                 .find_map(|layer| packets.column(layer))?;
             Some(OwnPackets { packets, before_app_ns: &column.before_app_ns })
         });
-        let refills = |event: &&EventRecord| {
-            event.kind == EventKind::Hrtimer as u8
-                && names.symbol.get(&event.aux).is_some_and(|name| name.starts_with(QUOTA_TIMER))
-        };
-        let mut refills_ns: Vec<i64> = timeline.events.iter().filter(refills).map(end_of).collect();
-        refills_ns.sort_unstable();
+        let refills_ns = refills_ns(timeline.events, names);
         Self { timeline, names, stacks: stacks(timeline.events), refills_ns, own }
     }
 
@@ -73,9 +68,9 @@ impl<'a> Namer<'a> {
         self.stacks.get(&(instant_ns, thread)).map_or(&[], Vec::as_slice)
     }
 
-    /// The innermost function of a stack that is none of the scheduler's or of the recording's; 0 where there is none.
+    /// The innermost function of a stack that is none of the scheduler's, of waiting in general or of the recording's; 0 where there is none.
     pub(crate) fn leaf(&self, frames: &[u64]) -> u64 {
-        const SCHEDULER: [&str; 12] = [
+        const SCHEDULER: [&str; 14] = [
             "bpf_",
             "__bpf",
             "__traceiter",
@@ -88,6 +83,9 @@ impl<'a> Namer<'a> {
             "__might_resched",
             "raw_irqentry",
             "rcu_",
+            // What is waited for stands above them.
+            "wait_for_completion",
+            "__wait_for_common",
         ];
         let own = |&&frame: &&u64| {
             let symbol = self.symbol(frame);
@@ -302,6 +300,21 @@ impl<'a> Namer<'a> {
         }
         CauseKey::new(thread_source(comm, class), Detail::Thread(event.id, class))
     }
+}
+
+/// When timers that refill the receiver's quota had run, ascending. Where none is known to be its own, all may be.
+fn refills_ns(events: &[EventRecord], names: &Names) -> Vec<i64> {
+    let refills = |event: &&EventRecord| {
+        event.kind == EventKind::Hrtimer as u8
+            && names.symbol.get(&event.aux).is_some_and(|name| name.starts_with(QUOTA_TIMER))
+    };
+    let own = |event: &&EventRecord| event.detail & REFILLS_QUOTA != 0;
+    let mut refills_ns: Vec<i64> = events.iter().filter(refills).filter(own).map(end_of).collect();
+    if refills_ns.is_empty() {
+        refills_ns = events.iter().filter(refills).map(end_of).collect();
+    }
+    refills_ns.sort_unstable();
+    refills_ns
 }
 
 fn stacks(events: &[EventRecord]) -> BTreeMap<(u64, u32), Vec<u64>> {

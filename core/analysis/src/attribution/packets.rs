@@ -339,15 +339,32 @@ impl Chase<'_> {
         engine.stack(ask, None, Some(late));
         let ask = Ask { from_ns: arrived_ns, to_ns: queued_ns, shift_ns: shift(socket), cpu: stack_cpu };
         engine.stack(ask, actor.zip(sender), None);
-        let ask = Ask { from_ns: queued_ns, to_ns: end_ns, shift_ns: 0, cpu: app_cpu };
         let queued = match socket {
             None => Queued::No,
             Some(way) => match way.expected_app(app_ns, row) {
+                Some(read_ns) if self.in_queue && self.batched(row) => {
+                    Queued::Batched(read_ns - way.typical_ns)
+                }
                 Some(read_ns) if self.in_queue => Queued::Since(read_ns - way.typical_ns),
                 _ => Queued::Yes,
             },
         };
-        engine.receiver(ask, &self.run.receiver, self.reader(app_cpu, app_ns), queued);
+        let reader = self.reader(app_cpu, app_ns);
+        // Before a thread began, the one that read the packet before was the receiver.
+        let born_ns = reader.and_then(Life::born_ns).unwrap_or(queued_ns).clamp(queued_ns, end_ns);
+        let before = row.checked_sub(1).map(|row| (packets.app_cpu.get(row).copied(), packets.app_ns[row]));
+        let before = before.and_then(|(cpu, app_ns)| self.reader(cpu.unwrap_or(NO_CPU), app_ns));
+        for (from_ns, to_ns, life) in [(queued_ns, born_ns, before), (born_ns, end_ns, reader)] {
+            let ask = Ask { from_ns, to_ns, shift_ns: 0, cpu: app_cpu };
+            engine.receiver(ask, &self.run.receiver, life, queued);
+        }
+    }
+
+    /// Whether a receive call of several packets took a packet.
+    fn batched(&self, row: usize) -> bool {
+        let read = &self.run.packets.app_ns;
+        let same = |other: Option<usize>| other.and_then(|other| read.get(other)) == read.get(row);
+        same(row.checked_sub(1)) || same(row.checked_add(1))
     }
 
     /// How a packet came into the socket's queue. A stop between the stamps before and after that is the stack's if the packet

@@ -35,8 +35,13 @@ pub(crate) struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    fn stopped(&self) -> Option<CauseKey> {
-        if self.actor.realtime {
+    /// Whether it waits as a real-time thread: by the class that it had when it left its CPU, which may change in a run.
+    fn realtime(&self, span: &Span) -> bool {
+        span.realtime.unwrap_or(self.actor.realtime)
+    }
+
+    fn stopped(&self, span: &Span) -> Option<CauseKey> {
+        if self.realtime(span) {
             return self.circumstances.rt_throttling.then_some(THROTTLED);
         }
         (self.is_receiver && self.circumstances.quota_stops > 0).then_some(QUOTA)
@@ -67,10 +72,10 @@ impl Facts<'_> {
         }
         if holder.id == 0 {
             return match span.state {
-                ActorState::Preempted if span.moved && long => self.stopped().or(Some(MOVED)),
+                ActorState::Preempted if span.moved && long => self.stopped(span).or(Some(MOVED)),
                 ActorState::Preempted if span.moved => Some(MOVED),
-                ActorState::Preempted => self.stopped(),
-                ActorState::Woken if long => self.stopped().or(Some(self.wake_up)),
+                ActorState::Preempted => self.stopped(span),
+                ActorState::Woken if long => self.stopped(span).or(Some(self.wake_up)),
                 ActorState::Woken => Some(self.wake_up),
                 ActorState::Running | ActorState::Asleep | ActorState::Unknown => None,
             };
@@ -89,7 +94,7 @@ impl Facts<'_> {
             return Some(MOVED);
         }
         if span.state == ActorState::Preempted
-            && let Some(limit) = self.stopped()
+            && let Some(limit) = self.stopped(span)
             && idled(namer, span)
         {
             return Some(limit);
@@ -98,13 +103,13 @@ impl Facts<'_> {
         if hidden_before(holder).is_some() {
             // Nothing tells of the fair server; a real-time thread waits behind a normal one that is in the kernel.
             let thread = namer.thread(holder, &self.circumstances.own_threads);
-            let in_kernel = self.actor.realtime && normal && thread.id == "cfs-preempt";
+            let in_kernel = self.realtime(span) && normal && thread.id == "cfs-preempt";
             let work = CauseKey::new("kernel-work", Detail::Kernel(holder.id, 0));
             return Some(if in_kernel { work } else { thread });
         }
         let waits = matches!(span.state, ActorState::Preempted | ActorState::Woken);
         if waits
-            && self.actor.realtime
+            && self.realtime(span)
             && normal
             && let Some(key) = self.behind_normal(namer, span, holder, long)
         {

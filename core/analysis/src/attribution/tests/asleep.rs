@@ -3,7 +3,9 @@
 use super::scene::*;
 use crate::attribution::PacketAnalysis;
 use crate::model::{PacketRun, PacketTable, Unread};
-use quaver_abi::record::{EventKind, EventRecord, OffCpu, Sleep, SleepObject, WakeContext, Wakeup, served};
+use quaver_abi::record::{
+    EventKind, EventRecord, OffCpu, Sleep, SleepObject, Vector, WakeContext, Wakeup, served,
+};
 
 const LEFT: i64 = START_NS + 50 * PERIOD_NS + 1_000;
 const WOKEN: i64 = LEFT + 200_000;
@@ -116,6 +118,69 @@ fn a_poll_that_began_behind_a_queued_packet_did_not_ask_for_it() {
     let all = Some(BACK - again + first - reading(50));
     assert_eq!(analyzed(false, OffCpu::Polling), (None, all), "a sink of ours reads all there is");
     assert_eq!(analyzed(true, OffCpu::Receiving), (None, all), "what it asks for is there");
+}
+
+#[test]
+fn a_receive_call_that_takes_several_packets_waits_for_the_last() {
+    let analyzed = |batched: bool, reason: OffCpu| {
+        // It slept before the packets of the window came, has the first, and sleeps again.
+        let mut run = run(&[(LEFT, BACK)]);
+        (run.receiver.blocking, run.receiver.foreign) = (true, true);
+        if batched {
+            let stop = 50..=70;
+            for row in stop.clone() {
+                let read_ns = run.packets.app_ns[70];
+                let moved = read_ns - run.packets.app_ns[row];
+                run.packets.app_ns[row] = read_ns;
+                run.packets.layers.iter_mut().for_each(|layer| layer.before_app_ns[row] += moved);
+            }
+        }
+        let (first, again) = (reading(50) + 10_000, reading(50) + 15_000);
+        run.events = receiver_runs(120, &[(LEFT, first, reason), (again, BACK, reason)]);
+        run.events.push(wakeup(RECEIVER, first, WakeContext::Stream, 0));
+        run.events.push(wakeup(RECEIVER, BACK, WakeContext::Stream, 0));
+        let analysis = analyze(&run);
+        causes(&analysis).iter().find(|row| row.0 == "own-sleep").map(|row| (row.1.to_owned(), row.2))
+    };
+    let name = "receive call waits for more packets (recvmmsg without MSG_WAITFORONE)".to_owned();
+    assert_eq!(analyzed(true, OffCpu::Receiving), Some((name, BACK - reading(50) - 15_000)));
+    assert_eq!(analyzed(false, OffCpu::Receiving), None);
+}
+
+#[test]
+fn before_a_thread_began_the_reader_before_it_was_the_receiver() {
+    const SECOND: u32 = 17;
+    let born = reading(50) + 150_000;
+    let slept = |woken: bool| {
+        // The first thread waits for a disk and ends; the second, made by it, reads on.
+        let mut run = run(&[(LEFT, BACK)]);
+        run.receiver.threads.push(SECOND);
+        run.events = vec![
+            thread(RECEIVER, 120, 1, START_NS - 500_000, LEFT, OffCpu::Blocked),
+            sleep(RECEIVER, LEFT, SleepObject::File),
+            wakeup(RECEIVER, born - 1_000, WakeContext::Interrupt, 0),
+            thread(RECEIVER, 120, 1, born - 1_000, born, OffCpu::Exited),
+            thread(SECOND, 120, 1, born, end(), OffCpu::Unknown),
+        ];
+        run.events.extend(woken.then(|| wakeup(SECOND, born - 500, WakeContext::Task, RECEIVER)));
+        causes(&analyze(&run)).iter().find(|row| row.0 == "disk").map(|row| row.2)
+    };
+    assert_eq!(slept(false), Some(born - 1_000 - reading(50)));
+    assert_eq!(slept(true), None, "it was there before, and nothing tells what it did");
+}
+
+#[test]
+fn what_the_stream_wakes_slept_for_it_in_whatever_call() {
+    for object in [SleepObject::Peer, SleepObject::Unknown, SleepObject::Futex] {
+        let woken = wakeup(RECEIVER, LEFT + 3_000, WakeContext::Stream, HOG);
+        let mut run = run_with(OffCpu::Blocked, &[sleep(RECEIVER, LEFT, object), woken]);
+        run.receiver.foreign = true;
+        let holder =
+            run.events.iter_mut().find(|event| event.kind == EventKind::Thread as u8 && event.id == HOG);
+        holder.unwrap().id = 0;
+        let analysis = analyze(&run);
+        assert_eq!(causes(&analysis), [("block-recv", "blocking wake-up", BACK - reading(50))], "{object:?}");
+    }
 }
 
 #[test]
@@ -280,6 +345,11 @@ fn kernel_code_that_cannot_be_preempted_is_named_by_its_stack() {
         let mut run = run_with(OffCpu::Receiving, &[woken, frame(0x10, 0), frame(0x20, 1), frame(0x30, 2)]);
         run.receiver.realtime = true;
         run.circumstances.fair_server = true;
+        run.events.iter_mut().filter(|event| event.id == RECEIVER).for_each(|run| {
+            if run.kind == EventKind::Thread as u8 {
+                run.aux = 49;
+            }
+        });
         let hog =
             run.events.iter_mut().find(|event| event.id == HOG && event.kind == EventKind::Thread as u8);
         let hog = hog.unwrap();
@@ -302,4 +372,71 @@ fn kernel_code_that_cannot_be_preempted_is_named_by_its_stack() {
     assert_eq!(entered("irqentry_exit_to_user_mode", "asm_exc_page_fault", served::KNOWN), fault);
     let server = row("fair-server", "fair server ran normal threads");
     assert_eq!(analyzed("zap_pte_range", served::BITS), server, "the kernel says so");
+}
+
+#[test]
+fn a_sync_waits_for_a_disk_and_what_is_waited_for_gives_the_name() {
+    let named = |innermost: &str, above: &str| {
+        let frame = |address, depth| EventRecord {
+            detail: depth,
+            ..event(EventKind::Frame, 1, LEFT, LEFT, RECEIVER, address)
+        };
+        let events = [sleep(RECEIVER, LEFT, SleepObject::Unknown), frame(0x10, 0), frame(0x20, 1)];
+        let mut run = run_with(OffCpu::Uninterruptible, &events);
+        run.names.symbol = [(0x10, innermost.to_owned()), (0x20, above.to_owned())].into();
+        let analysis = analyze(&run);
+        let first = causes(&analysis)[0];
+        (first.0.to_owned(), first.1.to_owned())
+    };
+    let row = |source: &str, name: &str| (source.to_owned(), name.to_owned());
+    let disk = row("disk", "wait for a disk or file system in wb_wait_for_completion");
+    assert_eq!(named("wb_wait_for_completion", "sync_inodes_sb"), disk);
+    let flush = row("disk", "wait for a disk or file system in ext4_sync_fs");
+    assert_eq!(named("wait_for_completion", "ext4_sync_fs"), flush);
+    let moved = row("kernel-wait", "wait in the kernel in affine_move_task");
+    assert_eq!(named("wait_for_completion", "affine_move_task"), moved);
+}
+
+#[test]
+fn a_page_fault_that_sleeps_lasts_until_then_and_goes_on_after_a_sleep() {
+    let no_call = Sleep { call: None, object: 0 }.to_aux();
+    let (fault, first, back, again) =
+        (reading(50) + 1_000, reading(50) + 30_000, reading(50) + 80_000, reading(50) + 90_000);
+    let mut run = run(&[(LEFT, BACK)]);
+    let slept = OffCpu::Uninterruptible;
+    run.events = receiver_runs(120, &[(first, back, slept), (again, BACK, slept)]);
+    run.events.push(event(EventKind::PageFault, 1, fault, fault, RECEIVER, 0));
+    for at in [first, again] {
+        run.events.push(EventRecord { aux: no_call, ..sleep(RECEIVER, at, SleepObject::Unknown) });
+    }
+    let faults =
+        |run: &PacketRun| causes(&analyze(run)).iter().find(|row| row.0 == "faults").map_or(0, |row| row.2);
+    assert_eq!(faults(&run), first - fault + again - back);
+    // In a system call the sleep is that call's, and the fault takes the usual cost.
+    run.events.retain(|event| event.kind != EventKind::Sleep as u8);
+    run.events.push(sleep(RECEIVER, first, SleepObject::Unknown));
+    assert_eq!(faults(&run), 1_000);
+}
+
+#[test]
+fn a_timer_that_wakes_the_receiver_is_part_of_its_own_sleep() {
+    const FUNCTION: u64 = 0x30;
+    let slept = |woken: u32| {
+        let mut events = vec![
+            sleep(RECEIVER, LEFT, SleepObject::Clock),
+            EventRecord { cpu: 1, ..wakeup(woken, WOKEN, WakeContext::Timer, HOG) },
+            vector(Vector::LocalTimer, 1, WOKEN - 3_000, WOKEN + 4_000),
+            event(EventKind::Hrtimer, 1, WOKEN - 2_000, WOKEN + 3_000, 0, FUNCTION),
+        ];
+        if woken != RECEIVER {
+            events.push(wakeup(RECEIVER, WOKEN - 5_000, WakeContext::Task, WORKER));
+        }
+        let mut run = run_with(OffCpu::Blocked, &events);
+        run.names.symbol = [(FUNCTION, "hrtimer_wakeup".to_owned())].into();
+        let analysis = analyze(&run);
+        ["own-sleep", "timers"]
+            .map(|id| causes(&analysis).iter().filter(|row| row.0 == id).map(|row| row.2).sum::<i64>())
+    };
+    assert_eq!(slept(RECEIVER), [WOKEN + 4_000 - reading(50), 0]);
+    assert_eq!(slept(WORKER), [WOKEN - 5_000 - reading(50), 7_000], "another's timer");
 }

@@ -3,7 +3,9 @@
 use super::scene::{RECEIVER, SERVICE_NS, SOURCE, START_NS, analyze, event, thread, vector};
 use crate::model::{Actor, Layer, LayerColumn, Names, PacketRun, PacketTable};
 use crate::summary::{CauseSummary, FunctionShare};
-use quaver_abi::record::{EventKind, EventRecord, NO_STACK, OffCpu, SAMPLE_PERIOD_NS, TOOK_SAMPLE, Vector};
+use quaver_abi::record::{
+    EventKind, EventRecord, NO_STACK, OffCpu, REFILLS_QUOTA, SAMPLE_PERIOD_NS, TOOK_SAMPLE, Vector,
+};
 
 const PERIOD: i64 = SAMPLE_PERIOD_NS as i64;
 const LONG: i64 = 500_000;
@@ -414,4 +416,8 @@ fn a_throttled_receiver_waits_for_its_quota_until_the_last_refill() {
     assert_eq!(shares(&run), [back - left, 0]);
     run.events.extend([refill(left + 1_000_000), refill(left + 5_000_000)]);
     assert_eq!(shares(&run), [5_000_000, back - left - 5_000_000]);
+    // The timer of its own group is known: that of another does not count.
+    let known = run.events.iter_mut().find(|event| event.kind == EventKind::Hrtimer as u8);
+    known.unwrap().detail = REFILLS_QUOTA;
+    assert_eq!(shares(&run), [1_000_000, back - left - 1_000_000]);
 }

@@ -119,6 +119,15 @@ fn beside_an_idle_cpu() {
 }
 
 #[test]
+fn a_thread_waits_by_the_class_that_it_had_when_it_left() {
+    let left = |realtime| Span { realtime: Some(realtime), ..waits(ActorState::Preempted, SHORT) };
+    assert_eq!(cause(&THROTTLED, left(true), HOG), Some("rt-throttle"));
+    assert_eq!(cause(&THROTTLED, left(false), HOG), Some("cfs-preempt"), "it gave its class up");
+    assert_eq!(cause(&Case { realtime: false, ..THROTTLED }, left(true), HOG), Some("rt-throttle"));
+    assert_eq!(cause(&QUOTA, left(true), IDLE), None, "a quota is of normal threads");
+}
+
+#[test]
 fn behind_itself_and_its_siblings() {
     assert_eq!(cause(&PLAIN, waits(ActorState::Preempted, SHORT), WAITER), None);
     assert_eq!(cause(&PLAIN, waits(ActorState::Unknown, SHORT), SIBLING), None);

@@ -72,8 +72,7 @@ static __always_inline void tell_long_call(__u32 cpu, __u32 thread, __u64 now)
 	state = state_of(cpu);
 	if (!all || !state || !all->recording_ns || start < all->recording_ns)
 		return;
-	if (bpf_map_lookup_elem(&threads, &thread))
-		emit(state, cpu, start, now, call->number, thread, EVENT_SYSTEM_CALL, 0);
+	emit(state, cpu, start, now, call->number, thread, EVENT_SYSTEM_CALL, 0);
 }
 
 SEC("raw_tp/sys_exit")
@@ -94,7 +93,8 @@ int on_sys_exit(void *context)
 SEC("perf_event")
 int on_sample(void *context)
 {
-	__u32 cpu = bpf_get_smp_processor_id(), thread = bpf_get_current_pid_tgid();
+	__u64 who = bpf_get_current_pid_tgid();
+	__u32 cpu = bpf_get_smp_processor_id(), thread = who;
 	struct cpu_state *state;
 	__s64 kernel, user;
 	__u64 now;
@@ -103,7 +103,8 @@ int on_sample(void *context)
 	if (!state)
 		return 0;
 	state->sampled = 1;
-	if (!thread || !bpf_map_lookup_elem(&threads, &thread))
+	if (!thread ||
+	    (config.observed_process ? who >> 32 != config.observed_process : !bpf_map_lookup_elem(&threads, &thread)))
 		return 0;
 	now = bpf_ktime_get_ns();
 	kernel = bpf_get_stackid(context, &stacks, 0);

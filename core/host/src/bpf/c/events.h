@@ -6,6 +6,7 @@
 #define QUAVER_EVENTS_H
 
 #include "observed.h"
+#include "refills.h"
 
 /* The CPU's state, if that CPU's interference is wanted. */
 static __always_inline struct cpu_state *recorded(__u32 cpu)
@@ -195,7 +196,7 @@ int BPF_PROG(on_hrtimer_exit, struct hrtimer *timer)
 	struct cpu_state *state = recorded(cpu);
 
 	if (state)
-		close(state, cpu, state->hrtimer, (__u64)timer, EVENT_HRTIMER, state->sampled);
+		close(state, cpu, state->hrtimer, (__u64)timer, EVENT_HRTIMER, state->sampled | refills_quota(timer));
 	return 0;
 }
 

@@ -18,6 +18,7 @@
 #define BATCH 1024
 #define STACK_DEPTH 48
 #define NO_STACK 0xffffffffU
+#define REFILLS_QUOTA 2 /* quaver_abi::record */
 #define DROP_REASONS 256
 #define DROP_SUBSYSTEMS 8
 

@@ -87,6 +87,8 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	off = off_cpu(prev, preempt, prev_state);
 	if ((off == OFF_BLOCKED || off == OFF_UNINTERRUPTIBLE) && wanted(prev))
 		off = emit_sleep(ctx, state, cpu, now, prev, off);
+	if (off == OFF_THROTTLED && wanted(prev))
+		note_refills(prev);
 	if (bpf_core_field_exists(prev->dl_server))
 		off |= OFF_SERVER_KNOWN | (prev->dl_server ? OFF_SERVED : 0);
 	start = state->thread_ns;

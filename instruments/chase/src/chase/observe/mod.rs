@@ -310,7 +310,7 @@ impl Observed {
         facts.window = Some(window);
         facts.blind.extend(named.unnamed);
         facts.circumstances.blind = facts.blind.clone();
-        facts.receiver = who_received(&stamps, &events, &self.threads);
+        facts.receiver = who_received(&stamps, &events, &self.threads, self.process.pid);
         facts.source = who_sent(&stamps, &events, self.learned.sender.as_ref());
         Ok(())
     }
@@ -335,8 +335,13 @@ pub fn describe(manifest: &mut Manifest, observed: &Observed) {
 }
 
 /// The receiver by what was recorded: the threads whose receive calls returned, else all.
-fn who_received(stamps: &[StampRecord], events: &[EventRecord], threads: &[ThreadFacts]) -> Actor {
-    let found = receivers(stamps, events, threads);
+fn who_received(
+    stamps: &[StampRecord],
+    events: &[EventRecord],
+    threads: &[ThreadFacts],
+    process: u32,
+) -> Actor {
+    let found = receivers(stamps, events, threads, process);
     if found.threads.is_empty() {
         return actor(threads.iter(), true);
     }

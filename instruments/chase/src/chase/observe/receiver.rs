@@ -2,7 +2,7 @@
 
 use quaver_abi::record::{EventKind, EventRecord, OffCpu, StampRecord};
 use quaver_host::sockets::ThreadFacts;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Stamps that are looked at: enough to tell.
 const LOOKED_AT: usize = 20_000;
@@ -58,6 +58,7 @@ pub(super) fn receivers(
     stamps: &[StampRecord],
     events: &[EventRecord],
     threads: &[ThreadFacts],
+    process: u32,
 ) -> Receivers {
     // Old kernels do not tell which call a thread sleeps in.
     let told = events.iter().any(|event| event.kind == EventKind::Sleep as u8);
@@ -65,7 +66,13 @@ pub(super) fn receivers(
         OffCpu::Receiving | OffCpu::Polling => true,
         other => other == OffCpu::Blocked && !told,
     };
-    let known = |thread: u32| threads.iter().any(|facts| facts.id == thread);
+    // A thread that began in the run is known by its name, which is recorded with its process.
+    let named = events
+        .iter()
+        .filter(|event| event.kind == EventKind::TaskName as u8 && event.aux == u64::from(process));
+    let of_process: BTreeSet<u32> =
+        threads.iter().map(|facts| facts.id).chain(named.map(|event| event.id)).collect();
+    let known = |thread: u32| of_process.contains(&thread);
     let stretches = Stretches::of(events, known);
     let mut sleeps: BTreeMap<u32, usize> = BTreeMap::new();
     for event in events.iter().filter(|event| event.kind == EventKind::Thread as u8 && known(event.id)) {
@@ -82,11 +89,12 @@ pub(super) fn receivers(
         }
     }
     let all: usize = calls.values().sum();
-    let mut busiest: Vec<(usize, u32)> = calls
-        .iter()
-        .filter(|(_, count)| **count * FEW >= all)
-        .map(|(thread, count)| (*count, *thread))
-        .collect();
+    let mut busiest: Vec<(usize, u32)> = calls.iter().map(|(thread, count)| (*count, *thread)).collect();
+    let often = |(count, _): &(usize, u32)| count * FEW >= all;
+    // Where threads come and go, none receives much.
+    if busiest.iter().filter(|one| often(one)).map(|(count, _)| count).sum::<usize>() * 2 > all {
+        busiest.retain(often);
+    }
     busiest.sort_unstable_by_key(|(count, thread)| (usize::MAX - count, *thread));
     let threads: Vec<u32> = busiest.into_iter().map(|(_, thread)| thread).collect();
     let slept: usize = threads.iter().filter_map(|thread| sleeps.get(thread)).sum();
@@ -96,6 +104,8 @@ pub(super) fn receivers(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PROCESS: u32 = 5;
 
     fn facts(ids: &[u32]) -> Vec<ThreadFacts> {
         ids.iter().map(|id| ThreadFacts { id: *id, realtime: false, cpu: None }).collect()
@@ -127,10 +137,31 @@ mod tests {
             stamps.push(received(1, start + 10));
             stamps.push(received(0, 0));
         }
-        let found = receivers(&stamps, &events, &facts(&[7, 8, 9]));
+        let found = receivers(&stamps, &events, &facts(&[7, 8, 9]), PROCESS);
         assert_eq!(found, Receivers { threads: vec![7], blocking: true });
-        let stranger = receivers(&stamps, &events, &facts(&[8, 9]));
+        let stranger = receivers(&stamps, &events, &facts(&[8, 9]), PROCESS);
         assert_eq!(stranger, Receivers::default(), "thread 7 is not the process's");
+    }
+
+    #[test]
+    fn threads_that_began_in_the_run_receive_as_well() {
+        // One after another reads one packet.
+        let threads = 1_000..1_300;
+        let named = |thread: u32| EventRecord {
+            id: thread,
+            kind: EventKind::TaskName as u8,
+            aux: u64::from(PROCESS),
+            ..EventRecord::default()
+        };
+        let at = |thread: u32| u64::from(thread) * 1_000;
+        let mut events: Vec<EventRecord> = threads.clone().map(named).collect();
+        events.extend(
+            threads.clone().map(|thread| run(thread, 1, at(thread), at(thread) + 20, OffCpu::Receiving)),
+        );
+        let stamps: Vec<StampRecord> = threads.clone().map(|thread| received(1, at(thread) + 10)).collect();
+        let found = receivers(&stamps, &events, &facts(&[7]), PROCESS);
+        assert_eq!(found.threads, threads.collect::<Vec<u32>>());
+        assert_eq!(receivers(&stamps, &events, &facts(&[7]), PROCESS + 1), Receivers::default());
     }
 
     #[test]
@@ -141,7 +172,7 @@ mod tests {
             run(8, 1, 10_000_000, 10_000_100, OffCpu::Blocked),
         ];
         let stamps: Vec<StampRecord> = (1..2_000).map(|n| received(1, n * 10_000)).collect();
-        let found = receivers(&stamps, &events, &facts(&[7, 8]));
+        let found = receivers(&stamps, &events, &facts(&[7, 8]), PROCESS);
         assert_eq!(
             found,
             Receivers { threads: vec![7], blocking: false },
@@ -151,7 +182,7 @@ mod tests {
 
     #[test]
     fn nothing_recorded_tells_nothing() {
-        assert_eq!(receivers(&[], &[], &facts(&[7])), Receivers::default());
-        assert_eq!(receivers(&[received(3, 5)], &[], &facts(&[7])), Receivers::default());
+        assert_eq!(receivers(&[], &[], &facts(&[7]), PROCESS), Receivers::default());
+        assert_eq!(receivers(&[received(3, 5)], &[], &facts(&[7]), PROCESS), Receivers::default());
     }
 }
