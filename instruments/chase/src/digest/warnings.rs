@@ -21,7 +21,10 @@ pub(super) fn of(summary: &ChaseSummary, manifest: &Manifest) -> Vec<String> {
             Cell::Duration(unread.until_ns - unread.since_ns)
         ));
     } else if summary.losses.received == 0 {
-        warnings.push("no packet received: check the sink's CPU and filters on the stream".to_owned());
+        warnings.push(
+            "no packet was received: see that the sender still sends, and whether a filter drops the stream"
+                .to_owned(),
+        );
     }
     if summary.losses.elsewhere > 0 {
         let read = Cell::Count(summary.losses.elsewhere);

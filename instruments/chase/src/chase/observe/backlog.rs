@@ -98,9 +98,23 @@ impl QueueWatch {
     }
 }
 
+/// Whether any packet came or was read in the window.
+pub(super) fn any_in(stamps: &[StampRecord], window: Window) -> bool {
+    let times = |stamp: &StampRecord| [stamp.ready_ns, stamp.enqueued_ns, stamp.receive_ns, stamp.user_ns];
+    stamps.iter().flat_map(times).any(|ns| (window.start_ns..window.end_ns).contains(&ns.cast_signed()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_packet_before_the_window_is_none_of_it() {
+        let window = Window { start_ns: 100, end_ns: 200 };
+        let read = |user_ns| StampRecord { receive_ns: 90, user_ns, ..StampRecord::default() };
+        assert!(!any_in(&[], window) && !any_in(&[read(99), read(0), read(200)], window));
+        assert!(any_in(&[read(0), read(100)], window));
+    }
 
     fn state(came: u64, taken: u64, waiting: u64, drops: u64) -> QueueState {
         QueueState { counts: QueueCounts { came, taken, waiting }, bytes: waiting * 768, drops }

@@ -125,7 +125,10 @@ pub(super) fn measure(
     if let Some((notes, state)) = notes.zip(state) {
         notes.push(format!("at the end of the run {} was in state {state}", observed.name).into());
     }
-    recording.finish(cut_short)
+    let facts = recording.manifest.analysis.get_or_insert_default();
+    let silent = (!backlog::any_in(&stamps, window) && facts.unread.is_none())
+        .then(|| "the stream ended before the measurement: no packet came in it".to_owned());
+    recording.finish(cut_short.or(silent))
 }
 
 fn queue_counts(recording: &mut Recording) -> QueueCounts {
