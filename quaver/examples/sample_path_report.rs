@@ -222,6 +222,7 @@ fn run() -> RunFacts {
         started: "2026-11-21T13:00:00Z".into(),
         version: env!("CARGO_PKG_VERSION").into(),
         host: "Linux 6.18.5, 2 CPUs, virtual machine (KVM)".into(),
+        trigger: String::new(),
         stream: String::new(),
         facts: vec![("clock source".into(), "tsc".into()), ("processor".into(), HOSTILE.into())],
     }

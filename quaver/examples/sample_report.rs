@@ -450,6 +450,7 @@ fn facts() -> RunFacts {
         started: "2026-11-20T16:58:00Z".into(),
         version: env!("CARGO_PKG_VERSION").into(),
         host: "studio-7 · Linux 6.18.5 x86_64 · 2 CPUs · virtual machine (KVM)".into(),
+        trigger: String::new(),
         stream: "made here, two network namespaces".into(),
         facts: vec![
             ("Clock source".into(), "tsc".into()),

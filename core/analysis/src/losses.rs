@@ -28,10 +28,12 @@ pub fn losses(counts: &PacketCounts, order: &Order, received: u64) -> Losses {
         .filter(|(_, count)| *count > 0)
         .collect();
     let nic_ring = counts.nic_dropped.map(&mut take);
-    // What never came to this host's stack: of the packets sent or, of somebody else's stream, of its numbers.
-    let unseen = counts
-        .kernel_seen
-        .map(|seen| expected.saturating_sub(seen).saturating_sub(counts.nic_dropped.unwrap_or(0)));
+    // What never came to this host's stack: of the packets sent or, of somebody else's stream, of its numbers. A packet whose
+    // stamp was lost may have come.
+    let unseen = counts.kernel_seen.map(|seen| {
+        let came = seen.saturating_add(counts.nic_dropped.unwrap_or(0)).saturating_add(counts.stamps_lost);
+        expected.saturating_sub(came)
+    });
     let network = unseen.map(&mut take);
     Losses {
         sent: counts.sent,
@@ -99,5 +101,13 @@ mod tests {
         let order = Order { distinct: 93, span: 100, ..Order::default() };
         let fates = losses(&counts, &order, 93);
         assert_eq!((fates.network, fates.unaccounted), (Some(7), 0));
+    }
+
+    #[test]
+    fn a_packet_whose_stamp_was_lost_may_have_come() {
+        let counts = PacketCounts { kernel_seen: Some(93), stamps_lost: 5, ..PacketCounts::default() };
+        let order = Order { distinct: 93, span: 100, ..Order::default() };
+        let fates = losses(&counts, &order, 93);
+        assert_eq!((fates.network, fates.unaccounted), (Some(2), 5));
     }
 }

@@ -318,7 +318,7 @@ pub struct ChaseSummary {
     /// How it was learned; none where the schedule is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<PaceSummary>,
-    /// First to last application stamp.
+    /// First to last application stamp; from the slot of the first packet on, where that was late.
     pub duration_ns: i64,
     /// Fates.
     pub losses: Losses,

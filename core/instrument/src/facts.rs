@@ -4,6 +4,7 @@ use quaver_analysis::attribution::TicklessHost;
 use quaver_analysis::model::Actor;
 use quaver_store::manifest::{Manifest, RealtimeStep};
 use quaver_store::run::RunDir;
+use quaver_store::utc::rfc3339_utc_ms;
 use quaver_view::Cell;
 use serde_json::Value;
 
@@ -24,6 +25,8 @@ pub struct RunFacts {
     pub version: String,
     /// Host in one line: name, kernel, CPUs, whether it is a virtual machine.
     pub host: String,
+    /// What made an incident, and when; empty for other runs.
+    pub trigger: String,
     /// Where the stream came from, in a few words (`made here, two network namespaces`).
     pub stream: String,
     /// Further facts about host and clock, as name and value, for the report.
@@ -61,9 +64,17 @@ pub fn run_facts(run: &RunDir, manifest: &Manifest) -> RunFacts {
         started: manifest.started.clone(),
         version: manifest.tool.version.clone(),
         host: host_line(manifest),
+        trigger: trigger(&manifest.asked),
         stream: asked("stream"),
         facts: facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect(),
     }
+}
+
+/// `2026-11-20T16:58:00.123Z: a packet waited 20.1 ms in this host`.
+fn trigger(asked: &Value) -> String {
+    let when = asked.get("trigger_realtime_ns").and_then(Value::as_i64).map(rfc3339_utc_ms);
+    let words = asked.get("trigger").and_then(Value::as_str).unwrap_or_default();
+    when.into_iter().map(|when| format!("{when}: {words}")).collect()
 }
 
 /// A measuring thread in words: where it ran, with which priority, and how it waits.

@@ -19,7 +19,7 @@ pub struct Tracing<'a> {
 pub fn head(run: &RunFacts, subject: (&str, Text), tracing: Option<Tracing<'_>>) -> Document {
     let mut document = Document::new(format!("quaver {}", run.verb), &run.name);
     document.version.clone_from(&run.version);
-    document.fact("host", &run.host).fact(subject.0, subject.1);
+    document.fact("host", &run.host).fact(subject.0, subject.1).fact("trigger", &run.trigger);
     if let Some(tracing) = tracing {
         document.fact("tracing", if tracing.tier == "user" { "user space only" } else { tracing.tier });
         if let Some(reason) = tracing.reason {

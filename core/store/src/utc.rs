@@ -15,6 +15,12 @@ pub fn rfc3339_utc(realtime_ns: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", s / 3600, s / 60 % 60, s % 60)
 }
 
+/// `2026-11-20T16:58:00.123Z`: [`rfc3339_utc`] with milliseconds, cut off.
+pub fn rfc3339_utc_ms(realtime_ns: i64) -> String {
+    let ms = u64::try_from(realtime_ns).unwrap_or(0) / 1_000_000 % 1_000;
+    rfc3339_utc(realtime_ns).replace('Z', &format!(".{ms:03}Z"))
+}
+
 /// Year, month and day in the Gregorian calendar of a count of days since 1970-01-01: years are counted from
 /// 1 March, so that the leap day is the last of its year, in cycles of 400 years.
 fn civil_date(days: u64) -> (u64, u64, u64) {
@@ -40,5 +46,6 @@ mod tests {
         assert_eq!(rfc3339_utc(1_795_193_880_000_000_000), "2026-11-20T16:58:00Z");
         assert_eq!(rfc3339_utc(4_107_542_400_000_000_000), "2100-03-01T00:00:00Z");
         assert_eq!(rfc3339_utc(-5), "1970-01-01T00:00:00Z");
+        assert_eq!(rfc3339_utc_ms(1_795_193_880_012_999_999), "2026-11-20T16:58:00.012Z");
     }
 }

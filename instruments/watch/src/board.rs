@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 const HOUR: Duration = Duration::from_secs(3_600);
 /// Incidents that are told of.
 const RECENT: usize = 50;
+/// Incidents of a receiver that somebody asked for and that wait to be written, at most.
+const MOST_ASKED: u32 = 4;
 
 /// What became of the triggers of a receiver, or of a table of threads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -104,6 +106,8 @@ impl ReceiverState {
 #[serde(default)]
 pub(crate) struct Incident {
     pub(crate) realtime_ns: i64,
+    /// When the trigger was.
+    pub(crate) trigger_realtime_ns: i64,
     /// Name of the receiver or of the table of threads.
     #[serde(rename = "receiver")]
     pub(crate) subject: String,
@@ -152,6 +156,8 @@ struct Inner {
     receivers: BTreeMap<String, ReceiverState>,
     threads: BTreeMap<String, ThreadsState>,
     asked: BTreeSet<String>,
+    /// Of each receiver the incidents that somebody asked for and that wait to be written.
+    asked_waiting: BTreeMap<String, u32>,
     kept: VecDeque<Instant>,
     incidents: VecDeque<Incident>,
     cost: Cost,
@@ -196,7 +202,7 @@ impl Board {
     /// Asks for an incident of a receiver, or of all that are watched now.
     ///
     /// # Errors
-    /// There is no such receiver, or nothing is recorded of it now.
+    /// There is no such receiver, nothing is recorded of it now, or too many incidents that were asked for wait to be written.
     pub(crate) fn ask(&self, receiver: Option<&str>) -> anyhow::Result<usize> {
         let mut inner = self.lock();
         let named = |name: &String| receiver.is_none_or(|asked| asked == name);
@@ -208,9 +214,28 @@ impl Board {
         if names.is_empty() {
             return Err(failure(ExitCode::Usage, "nothing is recorded now: `quaver watch status` says why"));
         }
+        let may_wait = |name: &String| inner.asked_waiting.get(name).is_none_or(|count| *count < MOST_ASKED);
+        let names: Vec<String> = names.into_iter().filter(may_wait).collect();
+        if names.is_empty() {
+            let why =
+                format!("{MOST_ASKED} incidents that were asked for wait to be written: ask again then");
+            return Err(failure(ExitCode::Usage, why));
+        }
         let count = names.len();
         inner.asked.extend(names);
         Ok(count)
+    }
+
+    /// Counts an incident of a receiver that somebody asked for and that waits to be written (1), or no longer does (-1).
+    pub(crate) fn asked_waits(&self, name: &str, change: i32) {
+        let mut inner = self.lock();
+        let count = inner.asked_waiting.entry(name.to_owned()).or_default();
+        *count = count.saturating_add_signed(change);
+    }
+
+    /// Takes back that an incident would be kept in this hour.
+    pub(crate) fn give_back(&self) {
+        self.lock().kept.pop_back();
     }
 
     /// Whether somebody asked since the last time.
@@ -270,6 +295,8 @@ mod tests {
         let kept: Vec<bool> = (0..4).map(|_| board.may_keep(false, 2)).collect();
         assert_eq!(kept, [true, true, false, false]);
         assert!(board.may_keep(true, 2));
+        board.give_back();
+        assert_eq!((board.may_keep(false, 2), board.may_keep(false, 2)), (true, false));
     }
 
     #[test]
@@ -286,6 +313,11 @@ mod tests {
         assert_eq!(board.ask(None).unwrap(), 2);
         assert!(board.take_asked("b"));
         assert!(board.ask(Some("c")).unwrap_err().to_string().contains("`c`"));
+        (0..MOST_ASKED).for_each(|_| board.asked_waits("a", 1));
+        assert!(board.ask(Some("a")).unwrap_err().to_string().contains("wait to be written"));
+        assert_eq!(board.ask(None).unwrap(), 1, "the other one");
+        board.asked_waits("a", -1);
+        assert_eq!(board.ask(Some("a")).unwrap(), 1);
     }
 
     #[test]

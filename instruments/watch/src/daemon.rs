@@ -2,8 +2,8 @@
 
 use crate::board::Board;
 use crate::config::{Settings, make_directory};
-use crate::frozen::FrozenWindow;
 use crate::incident::{Hook, Keeper};
+use crate::outbox::Outbox;
 use crate::receiver::Watchman;
 use crate::serve;
 use crate::threads::ThreadsWatch;
@@ -18,7 +18,6 @@ use signal_hook::consts::{SIGHUP, SIGUSR1};
 use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -28,8 +27,6 @@ const TICK: Duration = Duration::from_millis(100);
 const LAST_INCIDENTS: Duration = Duration::from_secs(60);
 /// Time over which the CPU share is taken.
 const COST: Duration = Duration::from_secs(10);
-/// Frozen windows that wait to be written, beside the one that is.
-const WAITING: usize = 1;
 
 /// Watches until SIGTERM or Ctrl-C.
 pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
@@ -45,8 +42,9 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     let keeper = Arc::new(Mutex::new(keeper));
     let _socket = serve::listen_here(&settings.socket, &board)?;
     settings.metrics.map_or(Ok(()), |address| serve::listen_at(address, &board))?;
-    let (sender, writer) = start_writer(&keeper)?;
-    let mut team = Team::start(&settings, &board, &sender)?;
+    let outbox = Arc::new(Outbox::new(Arc::clone(&board)));
+    let writer = start_writer(&keeper, &outbox)?;
+    let mut team = Team::start(&settings, &board, &outbox)?;
     let mut cost = CostWatch::start();
     while !interrupt.requested() {
         std::thread::sleep(TICK);
@@ -72,13 +70,13 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
                 let mut keeper = keeper.lock().unwrap_or_else(PoisonError::into_inner);
                 keeper.set(settings.limits.clone(), settings.hook.clone());
                 drop(keeper);
-                team = Team::start(&settings, &board, &sender)?;
+                team = Team::start(&settings, &board, &outbox)?;
                 quaver_instrument::tell!("quaver watch: new settings are in force");
             }
         }
     }
     team.end()?;
-    drop(sender);
+    outbox.end();
     // Frozen windows are still analysed and kept. Supervisors wait longer than this (systemd: 90 s).
     let asked = Instant::now();
     while !writer.is_finished() && asked.elapsed() < LAST_INCIDENTS {
@@ -134,17 +132,16 @@ fn lock(directory: &Path) -> anyhow::Result<File> {
     Ok(file)
 }
 
-fn start_writer(keeper: &Arc<Mutex<Keeper>>) -> anyhow::Result<(SyncSender<FrozenWindow>, JoinHandle<()>)> {
-    let (sender, incidents): (_, Receiver<FrozenWindow>) = sync_channel(WAITING);
-    let keeper = Arc::clone(keeper);
+fn start_writer(keeper: &Arc<Mutex<Keeper>>, outbox: &Arc<Outbox>) -> anyhow::Result<JoinHandle<()>> {
+    let (keeper, outbox) = (Arc::clone(keeper), Arc::clone(outbox));
     let writer = quaver_waiting::start("watch-incidents", move || {
         // The analysis is in no hurry; what is watched may be.
         let _ = rustix::process::nice(10);
-        for frozen in incidents {
+        while let Some(frozen) = outbox.take() {
             keeper.lock().unwrap_or_else(PoisonError::into_inner).keep(frozen);
         }
     })?;
-    Ok((sender, writer))
+    Ok(writer)
 }
 
 /// The threads of all receivers, and the one that watches threads.
@@ -154,11 +151,7 @@ struct Team {
 }
 
 impl Team {
-    fn start(
-        settings: &Arc<Settings>,
-        board: &Arc<Board>,
-        incidents: &SyncSender<FrozenWindow>,
-    ) -> anyhow::Result<Self> {
+    fn start(settings: &Arc<Settings>, board: &Arc<Board>, outbox: &Arc<Outbox>) -> anyhow::Result<Self> {
         let receivers = settings.receivers.iter().map(|receiver| receiver.name.as_str()).collect();
         board.retain(&receivers, &settings.threads.iter().map(|table| table.name.as_str()).collect());
         let end = Interrupt::default();
@@ -167,7 +160,7 @@ impl Team {
                 settings: receiver.clone(),
                 all: Arc::clone(settings),
                 board: Arc::clone(board),
-                incidents: incidents.clone(),
+                outbox: Arc::clone(outbox),
                 end: end.clone(),
             };
             quaver_waiting::start("watch-receiver", move || watchman.run())
@@ -177,7 +170,7 @@ impl Team {
             let watch = ThreadsWatch {
                 all: Arc::clone(settings),
                 board: Arc::clone(board),
-                incidents: incidents.clone(),
+                outbox: Arc::clone(outbox),
                 end: end.clone(),
             };
             threads.push(quaver_waiting::start("watch-threads", move || watch.run())?);

@@ -1,6 +1,7 @@
 //! The flight recorder: the last seconds of packets and events of one receiver, or the events alone, in bounded memory.
 
-use quaver_abi::record::{EventKind, EventRecord, StampRecord};
+use quaver_abi::record::{EventKind, EventRecord, StampRecord, stamp_flags};
+use quaver_analysis::model::Unread;
 use quaver_host::trace::TraceSink;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -17,6 +18,8 @@ pub(crate) struct FlightRecorder {
     most_bytes: usize,
     /// Everything recorded since then is held.
     held_from_ns: u64,
+    /// Why nothing before that is.
+    held_because: &'static str,
     newest_ns: u64,
     /// Threads whose state at the start of a window must be known.
     threads: BTreeSet<u32>,
@@ -89,6 +92,7 @@ impl FlightRecorder {
             keep_ns: keep.as_nanos() as u64,
             most_bytes,
             held_from_ns: now_ns,
+            held_because: "recording began then",
             newest_ns: 0,
             threads,
             before: BTreeMap::new(),
@@ -106,6 +110,7 @@ impl FlightRecorder {
         self.batches.push_back(Batch { until_ns: now_ns, ..std::mem::take(&mut self.open) });
         while self.bytes() > self.most_bytes && !self.batches.is_empty() {
             self.let_go();
+            self.held_because = "memory_mib holds no more";
         }
     }
 
@@ -114,6 +119,7 @@ impl FlightRecorder {
         let oldest_ns = now_ns.saturating_sub(self.keep_ns);
         while self.batches.front().is_some_and(|batch| batch.until_ns < oldest_ns) {
             self.let_go();
+            self.held_because = "it was told of too late";
         }
     }
 
@@ -147,7 +153,32 @@ impl FlightRecorder {
         self.held_from_ns
     }
 
-    /// A copy of what touches a window, and of what tells the state of its threads at its start.
+    /// Why nothing before that is held.
+    pub(crate) fn held_because(&self) -> &'static str {
+        self.held_because
+    }
+
+    /// The packets that came before an instant and were read after it, and how many came since the first of them did; none
+    /// where all had been read by then. `way_ns` is the time up to which a packet is on its way.
+    pub(crate) fn unread(&self, until_ns: u64, way_ns: u64) -> Option<Unread> {
+        let came = |stamp: &StampRecord| {
+            let times = [stamp.ready_ns, stamp.enqueued_ns, stamp.receive_ns];
+            times.into_iter().find(|ns| *ns > 0).filter(|ns| *ns < until_ns)
+        };
+        let later = self.stamps.iter().filter(|stamp| stamp.user_ns > until_ns);
+        let since_ns = later.filter_map(came).min().filter(|since_ns| until_ns - since_ns > way_ns)?;
+        let is_unread = |stamp: &&StampRecord| {
+            let is_read =
+                (1..=until_ns).contains(&stamp.user_ns) || stamp.flags & stamp_flags::ELSEWHERE != 0;
+            !is_read && came(stamp).is_some_and(|ns| ns >= since_ns)
+        };
+        let packets = self.stamps.iter().filter(is_unread).count() as u64;
+        Some(Unread { since_ns: since_ns as i64, until_ns: until_ns as i64, packets })
+    }
+
+    /// A copy of what touches a window, and of what tells the state of its threads at its start. Between the first and the last
+    /// packet of the window it has all, in their order of arrival: what was dropped behind a packet that waited long is part
+    /// of the account.
     pub(crate) fn copy(&self, from_ns: u64, to_ns: u64) -> (Vec<StampRecord>, Vec<EventRecord>) {
         let mut before = self.before.clone();
         for event in self.events.iter().filter(|event| tells_state(event, &self.threads)) {
@@ -157,7 +188,10 @@ impl FlightRecorder {
             records.retain(|record| record.end_ns < from_ns);
             since_latest_run(records)
         });
-        let stamps = self.stamps.iter().filter(|stamp| (from_ns..=to_ns).contains(&last_ns(stamp)));
+        let is_within = |stamp: &StampRecord| (from_ns..=to_ns).contains(&last_ns(stamp));
+        let first = self.stamps.iter().position(is_within).unwrap_or(0);
+        let end = self.stamps.iter().rposition(is_within).map_or(first, |last| last + 1);
+        let stamps = self.stamps.range(first..end);
         let events = self.events.iter().filter(|event| event.end_ns >= from_ns && event.start_ns <= to_ns);
         (stamps.copied().collect(), at_start.chain(events.copied()).collect())
     }
@@ -214,7 +248,9 @@ mod tests {
                 prop_assert!(flight.held_from_ns() <= now_ns + 1);
                 let (stamps, events) = flight.copy(flight.held_from_ns(), u64::MAX);
                 let held = stamps.iter().map(last_ns).chain(events.iter().map(|event| event.end_ns));
-                let mut held: Vec<u64> = held.filter(|at| *at <= now_ns).collect();
+                // Packets between others come along.
+                let mut held: Vec<u64> =
+                    held.filter(|at| (flight.held_from_ns()..=now_ns).contains(at)).collect();
                 held.sort_unstable();
                 let mut expected: Vec<u64> =
                     all.iter().copied().filter(|at| (flight.held_from_ns()..=now_ns).contains(at)).collect();
@@ -233,6 +269,43 @@ mod tests {
         assert_eq!(stamps.iter().map(|stamp| stamp.user_ns).collect::<Vec<_>>(), [30, 40, 50]);
         assert_eq!(events.iter().map(|event| event.end_ns).collect::<Vec<_>>(), [30, 40, 50, 60]);
         assert_eq!((flight.take_fresh().len(), flight.take_fresh().len()), (10, 0));
+    }
+
+    /// A packet each ten nanoseconds. The receiver reads nothing from 100 to 500, and its socket holds ten packets.
+    fn stopped() -> FlightRecorder {
+        let mut flight = FlightRecorder::new(1, Duration::from_secs(1), 1 << 20, BTreeSet::new());
+        for n in 1..=80 {
+            let came = StampRecord {
+                receive_ns: n * 10,
+                ready_ns: n * 10 + 1,
+                arrival: n,
+                ..StampRecord::default()
+            };
+            flight.stamp(match n {
+                10..20 => StampRecord { user_ns: 500 + n, ..came },
+                20..50 => StampRecord { ready_ns: 0, flags: stamp_flags::DROPPED, ..came },
+                _ => StampRecord { user_ns: n * 10 + 2, ..came },
+            });
+        }
+        flight
+    }
+
+    #[test]
+    fn what_was_dropped_before_the_window_behind_a_packet_that_waited_into_it_is_in_it() {
+        let (stamps, _) = stopped().copy(400, 700);
+        assert_eq!(
+            stamps.iter().map(|stamp| stamp.arrival).collect::<Vec<_>>(),
+            (10..=69).collect::<Vec<_>>()
+        );
+        assert_eq!(stopped().copy(900, 1_000).0, []);
+    }
+
+    #[test]
+    fn packets_that_nobody_had_read_at_the_end_of_the_window_are_told_although_they_were_read_later() {
+        let unread = |since_ns, until_ns, packets| Some(Unread { since_ns, until_ns, packets });
+        assert_eq!(stopped().unread(300, 20), unread(101, 300, 20), "ten wait, and ten were dropped");
+        assert_eq!((stopped().unread(115, 20), stopped().unread(90, 20)), (None, None), "on its way");
+        assert_eq!(stopped().unread(600, 20), None, "read by then");
     }
 
     #[test]

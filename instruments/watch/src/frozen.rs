@@ -57,6 +57,8 @@ pub(crate) struct WindowRecords {
     pub(crate) window: Window,
     /// Time before the trigger that was asked for.
     pub(crate) before: Duration,
+    /// Why nothing before the window is held, where that was asked for.
+    pub(crate) held_because: &'static str,
     pub(crate) events: Vec<EventRecord>,
     pub(crate) counts: TraceCounts,
     pub(crate) blind: Vec<String>,

@@ -8,6 +8,7 @@ mod flight;
 mod frozen;
 mod incident;
 mod judge;
+mod outbox;
 mod receiver;
 mod serve;
 mod threads;

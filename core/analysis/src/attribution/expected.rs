@@ -102,9 +102,8 @@ pub(super) fn schedule(run: &PacketRun, slack_ns: i64, threshold_ns: impl Fn(f64
         None => Some(packets.app_ns[row]),
     };
     let arrivals = Arrivals { seq: &packets.seq, at: &at };
-    let Some(pace) = pace::learn(&arrivals, run.period_ns, |period_ns| {
-        threshold_ns(period_ns).max((period_ns / 4.0) as i64)
-    }) else {
+    let tolerance_ns = |period_ns: f64| on_schedule_ns(threshold_ns(period_ns), period_ns);
+    let Some(pace) = pace::learn(&arrivals, run.period_ns, tolerance_ns) else {
         return Schedule {
             expected: arrival.map_or(Expected::Nothing, Expected::Path),
             period_ns: run.period_ns.unwrap_or(0.0),
@@ -127,6 +126,14 @@ pub(super) fn schedule(run: &PacketRun, slack_ns: i64, threshold_ns: impl Fn(f64
     };
     let period_ns = if told.steady { pace.period_ns } else { mean_distance_ns(packets) };
     Schedule { expected, period_ns, pace: Some(told) }
+}
+
+/// How far off its slot a packet is still on schedule, where packets are late beyond a threshold. Beyond half of a period the
+/// next slot is nearer, so that any period would fit.
+fn on_schedule_ns(threshold_ns: i64, period_ns: f64) -> i64 {
+    /// Nobody calls a packet late by less.
+    const LEAST_NS: i64 = 5_000;
+    threshold_ns.min(LEAST_NS.max((period_ns / 2.0) as i64)).max((period_ns / 4.0) as i64)
 }
 
 /// Mean time between packets; 0 for fewer than two.

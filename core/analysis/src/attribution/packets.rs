@@ -413,8 +413,9 @@ impl Chase<'_> {
         };
         let received = packets.len() as u64;
         let unread = self.run.unread;
-        let first =
-            packets.app_ns.iter().min().copied().or(unread.map(|unread| unread.since_ns)).unwrap_or(0);
+        let read = packets.app_ns.iter().min().copied().or(unread.map(|unread| unread.since_ns));
+        // A packet may have been late since before the first reading.
+        let first = read.into_iter().chain(late.first().map(|packet| packet.start_ns)).min().unwrap_or(0);
         let last =
             packets.app_ns.iter().max().copied().max(unread.map(|unread| unread.until_ns)).unwrap_or(0);
         ChaseSummary {

@@ -21,6 +21,7 @@ use quaver_store::run::RunDir;
 use quaver_view::{Document, write_html};
 use serde_json::Value;
 use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// A packet run with its analysis.
@@ -121,6 +122,20 @@ fn complete_summary(summary: &mut ChaseSummary, manifest: &Manifest) {
     if let Some(cpu) = facts.receiver.cpu {
         name_cpus(&mut summary.causes, &cpu.to_string());
     }
+    if facts.streams.first().is_some_and(|stream| is_loopback(&stream.destination)) {
+        let late = summary.causes.iter_mut().filter(|cause| cause.source == "arrival-late");
+        late.for_each(|cause| cause.remedy.setting = Some(AT_LOCAL_SENDER.to_owned()));
+    }
+}
+
+/// What helps against packets that come late over loopback, where no device is.
+const AT_LOCAL_SENDER: &str = "look at the sender, which runs on this host";
+
+/// Whether a stream's destination, as manifests have it (`127.0.0.1, port 5004`, `127.0.0.1:5004`), is an address of loopback.
+fn is_loopback(destination: &str) -> bool {
+    let address = destination.split_once(", ").map_or(destination, |(address, _)| address);
+    let ip = address.parse().or_else(|_| address.parse().map(|socket: SocketAddr| socket.ip()));
+    ip.is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
 /// Words for the head of a page, with both ends of the stream.
@@ -167,5 +182,20 @@ impl ChaseDigest {
 
     fn document(&self) -> Document {
         document(&ChaseInput { analysis: &self.analysis, run: &self.facts, measured: &self.run })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_loopback;
+
+    #[test]
+    fn streams_over_loopback_are_told_by_their_destination() {
+        for destination in ["127.0.0.1, port 5004", "127.0.0.1:5004", "::1, port 5004", "[::1]:5004"] {
+            assert!(is_loopback(destination), "{destination}");
+        }
+        for destination in ["any address, port 5004", "192.0.2.1, port 5004", "192.0.2.1:5004", ""] {
+            assert!(!is_loopback(destination), "{destination}");
+        }
     }
 }

@@ -41,6 +41,7 @@ fn facts() -> RunFacts {
         started: "2026-11-20T16:58:00Z".into(),
         version: "0.1.0".into(),
         host: "studio-7 · Linux 6.18.5 x86_64 · 2 CPUs · virtual machine (KVM)".into(),
+        trigger: String::new(),
         stream: "made here, two network namespaces".into(),
         facts: vec![
             ("clocksource".into(), "tsc".into()),

@@ -3,6 +3,7 @@
 use crate::board::Incident;
 use crate::config::HookSettings;
 use anyhow::Context;
+use quaver_store::utc::rfc3339_utc_ms;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,6 +92,7 @@ fn command(settings: &HookSettings, incident: &Incident, cause: &str) -> Option<
         .args(arguments)
         .arg(format!("{}: {}: {}", incident.subject, incident.reasons, incident.words))
         .env("QUAVER_RECEIVER", &incident.subject)
+        .env("QUAVER_TIME", rfc3339_utc_ms(incident.trigger_realtime_ns))
         .env("QUAVER_RUN", &incident.run)
         .env("QUAVER_COUNT", incident.count.to_string())
         .env("QUAVER_REASONS", &incident.reasons)
@@ -143,6 +145,7 @@ mod tests {
 
     fn incident() -> Incident {
         Incident {
+            trigger_realtime_ns: 1_795_193_880_012_345_678,
             subject: "decoder".to_owned(),
             run: "incidents/a".to_owned(),
             count: 2,
@@ -156,14 +159,15 @@ mod tests {
     fn the_program_has_the_incident_as_one_line_and_in_parts() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("told");
-        let script = format!("echo \"$1|$QUAVER_RUN|$QUAVER_COUNT|$QUAVER_CAUSE\" > {}", place.display());
+        let script =
+            format!("echo \"$1|$QUAVER_RUN|$QUAVER_COUNT|$QUAVER_CAUSE|$QUAVER_TIME\" > {}", place.display());
         let mut hook = hook(&script, Duration::from_secs(60));
         hook.tell(&incident(), "stopped");
         hook.finish();
         let told = std::fs::read_to_string(place).unwrap();
         let line =
             "decoder: a packet waited 20.00 ms in this host: 97 % receiver stopped by a signal (stopped)";
-        assert_eq!(told, format!("{line}|incidents/a|2|stopped\n"));
+        assert_eq!(told, format!("{line}|incidents/a|2|stopped|2026-11-20T16:58:00.012Z\n"));
     }
 
     #[test]

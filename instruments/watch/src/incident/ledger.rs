@@ -18,18 +18,19 @@ pub(super) struct Note {
     pub(super) reasons: Vec<String>,
     /// Alike incidents, this one included.
     pub(super) count: u64,
+    /// When the trigger of the first and of the last of them was.
     pub(super) first_realtime_ns: i64,
     pub(super) last_realtime_ns: i64,
 }
 
 impl Note {
-    /// One of its kind, now.
-    pub(super) fn new(triggers: &[Trigger], now_realtime_ns: i64) -> Self {
+    /// One of its kind, triggered at this instant.
+    pub(super) fn new(triggers: &[Trigger], realtime_ns: i64) -> Self {
         Self {
             reasons: triggers.iter().map(|trigger| trigger.reason.name().to_owned()).collect(),
             count: 1,
-            first_realtime_ns: now_realtime_ns,
-            last_realtime_ns: now_realtime_ns,
+            first_realtime_ns: realtime_ns,
+            last_realtime_ns: realtime_ns,
             ..Self::default()
         }
     }

@@ -10,19 +10,19 @@ use crate::board::{Board, Incident, Outcomes, Subject};
 use crate::config::{HookSettings, Limits, make_directory};
 use crate::frozen::FrozenWindow;
 use crate::judge::{Reason, Trigger};
+use crate::outbox::is_asked;
 use anyhow::Context;
 pub(crate) use hook::Hook;
 use ledger::{Alike, Ledger, Note};
 use quaver_analysis::summary::CauseSummary;
-use quaver_clock::realtime_ns;
+use quaver_clock::{monotonic_ns, realtime_ns};
 use quaver_store::manifest::Window;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Leading cause of an incident of which most is unexplained, and of one without late packets.
+/// Leading cause of an incident of which most is unexplained.
 const UNEXPLAINED: &str = "unexplained";
-const NOT_LATE: &str = "none";
 
 /// Where incidents are written and kept.
 pub(crate) struct Keeper {
@@ -84,7 +84,7 @@ impl Keeper {
 
     fn try_keep(&mut self, frozen: FrozenWindow, subject: &Subject) -> anyhow::Result<()> {
         let triggers = frozen.triggers().to_vec();
-        let (name, reasons) = (subject.name().to_owned(), words(&triggers));
+        let (name, reasons) = (subject.name().to_owned(), Trigger::words(&triggers));
         let (run, found) = match frozen {
             FrozenWindow::Receiver(frozen) => packets::write(*frozen, &self.staging)?,
             FrozenWindow::Threads(frozen) => waits::write(*frozen, &self.staging)?,
@@ -96,12 +96,12 @@ impl Keeper {
             );
             return Ok(std::fs::remove_dir_all(run.path())?);
         }
+        let trigger_realtime_ns = run.read_manifest()?.asked["trigger_realtime_ns"].as_i64().unwrap_or(0);
         let cause = found.leading();
         let note =
-            Note { subject: name.clone(), cause: cause.clone(), ..Note::new(&triggers, realtime_ns()) };
-        let asked = triggers.iter().any(|trigger| trigger.reason == Reason::Asked);
+            Note { subject: name.clone(), cause: cause.clone(), ..Note::new(&triggers, trigger_realtime_ns) };
         let mut ledger = Ledger::read(&self.kept);
-        let alike = if asked { None } else { ledger.alike(&note, self.limits.fold_within) };
+        let alike = if is_asked(&triggers) { None } else { ledger.alike(&note, self.limits.fold_within) };
         let told = found.told();
         let (place, count) = match alike {
             Some(Alike { run: earlier, note: mut before }) => {
@@ -127,6 +127,7 @@ impl Keeper {
         self.board.outcomes(subject, |outcomes| found.add_to(outcomes, count > 1));
         let incident = Incident {
             subject: name.clone(),
+            trigger_realtime_ns,
             run: run.clone(),
             count,
             reasons: reasons.clone(),
@@ -149,8 +150,15 @@ pub(super) struct Findings {
     unexplained_ns: i64,
     /// What is explained: `late time`, `wait`.
     whole: &'static str,
-    /// Said where nothing is to be explained.
-    nothing: &'static str,
+    /// Where nothing is to be explained.
+    nothing: Nothing,
+}
+
+/// What is said where there is nothing to explain.
+pub(super) struct Nothing {
+    /// In place of a leading cause.
+    cause: &'static str,
+    words: &'static str,
 }
 
 impl Findings {
@@ -159,7 +167,7 @@ impl Findings {
         match self.causes.first() {
             Some(cause) if cause.time_ns >= self.unexplained_ns => cause.source.clone(),
             _ if self.unexplained_ns > 0 => UNEXPLAINED.to_owned(),
-            _ => NOT_LATE.to_owned(),
+            _ => self.nothing.cause.to_owned(),
         }
     }
 
@@ -172,7 +180,7 @@ impl Findings {
                 format!("{:.0} % {} ({}){remedy}", cause.share * 100.0, cause.name, cause.source)
             }
             None if self.unexplained_ns > 0 => format!("most of the {} is unexplained", self.whole),
-            None => self.nothing.to_owned(),
+            None => self.nothing.words.to_owned(),
         }
     }
 
@@ -188,20 +196,71 @@ impl Findings {
     }
 }
 
-/// `a packet waited 20.1 ms in this host; 12 packets were lost within a second`.
-fn words(triggers: &[Trigger]) -> String {
-    triggers.iter().map(Trigger::to_string).collect::<Vec<_>>().join("; ")
+/// Wall-clock instant of a trigger, by the present difference of the clocks.
+fn realtime_of(trigger: &Trigger) -> i64 {
+    realtime_ns() - (monotonic_ns() - trigger.at_ns as i64)
 }
 
-/// Notes that less is held before the trigger than was asked for.
-fn held_less(triggers: &[Trigger], window: Window, before: Duration) -> Option<String> {
-    let first_ns = triggers.iter().map(|trigger| trigger.at_ns as i64).min().unwrap_or(0);
-    let held_ns = first_ns - window.start_ns;
+/// Whether a trigger is one packet's that no window shows which ends, or begins, elsewhere.
+fn is_of_a_packet_outside(trigger: &Trigger, window: Window) -> bool {
+    let of_a_packet = matches!(trigger.reason, Reason::Late | Reason::Held | Reason::Gap);
+    of_a_packet && !(window.start_ns..=window.end_ns).contains(&(trigger.at_ns as i64))
+}
+
+/// Notes that less is held before the trigger that began the window than was asked for, and why.
+fn held_less(triggers: &[Trigger], window: Window, before: Duration, because: &str) -> Option<String> {
+    let trigger = triggers.first()?;
+    if is_of_a_packet_outside(trigger, window) {
+        return Some(format!("the trigger's packet is not in what is held: {because}"));
+    }
+    let held_ns = (trigger.at_ns as i64 - window.start_ns).max(0);
     (held_ns + 1_000_000 < before.as_nanos() as i64).then(|| {
         format!(
-            "{:.1} s before the trigger are held of the {:.1} s that were asked for",
+            "{:.1} s before the trigger are held of the {:.1} s that were asked for: {because}",
             held_ns as f64 / 1e9,
             before.as_secs_f64()
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_without_its_triggers_packet_says_so_and_names_no_cause_as_if_nothing_was() {
+        let window = Window { start_ns: 5_000_000_000, end_ns: 6_000_000_000 };
+        let at = |at_ns| Trigger { reason: Reason::Held, at_ns, amount: 53_080_000 };
+        let note = |at_ns| held_less(&[at(at_ns)], window, Duration::from_secs(2), "recording began then");
+        let outside = "the trigger's packet is not in what is held: recording began then";
+        assert_eq!(note(4_999_999_999).as_deref(), Some(outside));
+        let less = "0.5 s before the trigger are held of the 2.0 s that were asked for: recording began then";
+        assert_eq!(
+            (note(5_500_000_000).as_deref(), note(6_000_000_001).as_deref()),
+            (Some(less), Some(outside))
+        );
+        assert_eq!(
+            held_less(
+                &[at(7_000_000_000)],
+                Window { end_ns: 8_000_000_000, ..window },
+                Duration::from_secs(2),
+                ""
+            ),
+            None
+        );
+        let asked = Trigger { reason: Reason::Asked, ..at(4_999_999_999) };
+        assert!(!is_of_a_packet_outside(&asked, window), "nobody's packet");
+    }
+
+    #[test]
+    fn what_is_not_explained_has_a_name_of_its_own() {
+        let found = |unexplained_ns, cause| {
+            let nothing = Nothing { cause, words: "w" };
+            let found =
+                Findings { borne_out: true, causes: Vec::new(), unexplained_ns, whole: "late time", nothing };
+            (found.leading(), found.told())
+        };
+        assert_eq!(found(0, "not-held"), ("not-held".to_owned(), "w".to_owned()));
+        assert_eq!(found(5, "none").0, "unexplained");
+    }
 }

@@ -1,7 +1,7 @@
 //! An incident of a receiver: a run of packets.
 
-use super::Findings;
 use super::record::begin;
+use super::{Findings, Nothing, is_of_a_packet_outside};
 use crate::frozen::ReceiverWindow;
 use crate::judge::Reason;
 use quaver_chase::chase::{conclude, observe};
@@ -12,6 +12,8 @@ use std::path::Path;
 /// Writes and analyses it. A trigger by lateness alone is borne out by a late packet.
 pub(super) fn write(frozen: ReceiverWindow, staging: &Path) -> anyhow::Result<(RunDir, Findings)> {
     let only_late = frozen.triggers.iter().all(|trigger| trigger.reason == Reason::Late);
+    let window = frozen.records.window;
+    let not_held = frozen.triggers.iter().any(|trigger| is_of_a_packet_outside(trigger, window));
     let run = record(frozen, staging)?;
     let summary = conclude(&run, run.read_manifest()?, true)?.analysis.summary;
     let found = Findings {
@@ -19,10 +21,14 @@ pub(super) fn write(frozen: ReceiverWindow, staging: &Path) -> anyhow::Result<(R
         causes: summary.causes,
         unexplained_ns: summary.unexplained.time_ns,
         whole: "late time",
-        nothing: "no packet was late",
+        nothing: if not_held { NOT_HELD } else { NOT_LATE },
     };
     Ok((run, found))
 }
+
+/// No packet was late; or none that is held, while the trigger's is not.
+const NOT_LATE: Nothing = Nothing { cause: "none", words: "no packet was late" };
+const NOT_HELD: Nothing = Nothing { cause: "not-held", words: "the trigger's packet is not in what is held" };
 
 /// Writes a frozen window as a run with raw segments and a manifest.
 fn record(frozen: ReceiverWindow, staging: &Path) -> anyhow::Result<RunDir> {

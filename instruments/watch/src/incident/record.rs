@@ -1,6 +1,6 @@
 //! What the runs of all incidents have: raw segments of the events, and a manifest with the window.
 
-use super::{held_less, words};
+use super::{held_less, realtime_of};
 use crate::frozen::WindowRecords;
 use crate::judge::Trigger;
 use quaver_abi::record::StampRecord;
@@ -20,12 +20,13 @@ pub(super) fn begin(
     stamps: &[StampRecord],
     records: WindowRecords,
 ) -> anyhow::Result<Recording> {
-    let WindowRecords { window, before, events, counts, blind, circumstances, host } = records;
-    let notes: Vec<String> = held_less(triggers, window, before).into_iter().collect();
+    let WindowRecords { window, before, held_because, events, counts, blind, circumstances, host } = records;
+    let notes: Vec<String> = held_less(triggers, window, before, held_because).into_iter().collect();
     let length_ns = window.end_ns - window.start_ns;
     let mut asked = json!({
         "command": quaver_instrument::recording::command_line(),
-        "trigger": words(triggers),
+        "trigger": Trigger::words(triggers),
+        "trigger_realtime_ns": triggers.first().map(realtime_of),
         "for_ns": length_ns,
         "notes": notes,
     });

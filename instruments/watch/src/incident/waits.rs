@@ -1,7 +1,7 @@
 //! An incident of threads: a run of one wait for a CPU.
 
-use super::Findings;
 use super::record::begin;
+use super::{Findings, Nothing};
 use crate::frozen::ThreadsWindow;
 use crate::wait_run::{self, WaitFacts};
 use quaver_store::run::RunDir;
@@ -17,7 +17,7 @@ pub(super) fn write(frozen: ThreadsWindow, staging: &Path) -> anyhow::Result<(Ru
         causes: summary.causes,
         unexplained_ns: summary.unexplained.time_ns,
         whole: "wait",
-        nothing: "the wait has no length",
+        nothing: Nothing { cause: "none", words: "the wait has no length" },
     };
     Ok((run, found))
 }

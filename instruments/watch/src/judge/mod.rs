@@ -66,6 +66,13 @@ pub(crate) struct Trigger {
     pub(crate) amount: u64,
 }
 
+impl Trigger {
+    /// `a packet waited 20.1 ms in this host; 12 packets were lost within a second`.
+    pub(crate) fn words(triggers: &[Self]) -> String {
+        triggers.iter().map(Self::to_string).collect::<Vec<_>>().join("; ")
+    }
+}
+
 impl fmt::Display for Trigger {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = self.amount as f64 / 1e6;

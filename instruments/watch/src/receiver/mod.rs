@@ -1,6 +1,7 @@
 //! One receiver: found, recorded all the time, and frozen when something triggers.
 
 mod find;
+mod pending;
 mod unread;
 
 use crate::board::{Board, ReceiverState};
@@ -8,6 +9,8 @@ use crate::config::{ReceiverSettings, Settings};
 use crate::flight::{FlightRecorder, Snapshot};
 use crate::frozen::{FrozenWindow, ReceiverWindow, WindowRecords};
 use crate::judge::{Judge, Reason, Trigger};
+use crate::outbox::{Outbox, is_asked};
+use pending::Pending;
 use quaver_chase::chase::observe::{Observed, look_at};
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
@@ -21,7 +24,6 @@ use quaver_instrument::tier;
 use quaver_store::manifest::Window;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 use unread::UnreadQueue;
 
@@ -31,6 +33,8 @@ const TICK: Duration = Duration::from_millis(50);
 const SETTLE: Duration = Duration::from_millis(250);
 /// Records of packets come so much later where the process has one socket, and where it has several.
 const DELAY: (Duration, Duration) = (Duration::from_millis(1_100), Duration::from_millis(10_100));
+/// A packet that came so long before the end of a window, and had not been read by then, is told of.
+const UNREAD_NS: u64 = 10_000_000;
 /// Time between two looks at the receiver's threads, the CPUs and the counters of the host.
 const LOOK: Duration = Duration::from_secs(5);
 /// Time between two searches for a receiver that is not there, from the first to the last.
@@ -48,7 +52,7 @@ pub(crate) struct Watchman {
     pub(crate) settings: ReceiverSettings,
     pub(crate) all: Arc<Settings>,
     pub(crate) board: Arc<Board>,
-    pub(crate) incidents: SyncSender<FrozenWindow>,
+    pub(crate) outbox: Arc<Outbox>,
     pub(crate) end: Interrupt,
 }
 
@@ -138,7 +142,7 @@ struct Session<'a> {
     host: Arc<HostFacts>,
     /// Counters of the host, oldest first.
     states: VecDeque<(u64, HostState)>,
-    pending: Vec<Trigger>,
+    pending: Pending,
     began: Instant,
     lost: TraceCounts,
     counted: Option<Instant>,
@@ -155,13 +159,13 @@ impl<'a> Session<'a> {
         spec.event_capacity = spec.event_capacity.min(MOST_EVENTS / traced.len().max(1));
         let choice = tier::start(Some(TierName::Bpf), &spec)?;
         let mut tracer = choice.tracer.ok_or_else(|| anyhow::anyhow!("the BPF tier has no tracer"))?;
+        let now_ns = monotonic_ns();
         let in_order = observed.has_one_socket(root);
         if in_order {
             tracer.expect_order();
         }
         let delay = if in_order { DELAY.0 } else { DELAY.1 };
         let keep = window.before + window.after + Duration::from_secs(1) + SETTLE + delay;
-        let now_ns = monotonic_ns();
         let threads = observed.threads.iter().map(|thread| thread.id).collect();
         Ok(Self {
             flight: FlightRecorder::new(now_ns, keep, window.memory_mib as usize * (1 << 20), threads),
@@ -170,7 +174,7 @@ impl<'a> Session<'a> {
             maps: MemoryMap::of(root, observed.process.pid),
             host: Arc::new(HostFacts::read(root)),
             states: VecDeque::from([(now_ns, HostState::read(Some(observed.process.pid)))]),
-            pending: Vec::new(),
+            pending: Pending::new(window.after),
             began: Instant::now(),
             lost: TraceCounts::default(),
             counted: None,
@@ -186,12 +190,12 @@ impl<'a> Session<'a> {
         let ended = loop {
             std::thread::sleep(TICK);
             self.read(root)?;
-            if self.watchman.end.requested() {
-                break Ended::Asked;
-            }
-            let lives = self.observed.process.lives(root);
-            if self.pending.first().is_some_and(|first| !lives || self.is_over(first)) {
+            let (ends, lives) = (self.watchman.end.requested(), self.observed.process.lives(root));
+            while self.pending.end_ns().is_some_and(|end_ns| ends || !lives || self.is_over(end_ns)) {
                 self.freeze(root)?;
+            }
+            if ends {
+                break Ended::Asked;
             }
             if !lives {
                 break Ended::ReceiverGone;
@@ -220,12 +224,8 @@ impl<'a> Session<'a> {
         let limit_ns = self.watchman.settings.late.map(|late| late.as_nanos() as u64);
         let unread = self.queue.judge(limit_ns, now_ns, || self.observed.queued_bytes(root) > 0);
         let fresh = self.flight.take_fresh();
-        for trigger in fresh.iter().filter_map(|stamp| self.judge.take(stamp)).chain(unread).chain(asked) {
-            // Of each reason the first counts; those of one window make one incident.
-            if self.pending.iter().all(|pending| pending.reason != trigger.reason) {
-                self.pending.push(trigger);
-            }
-        }
+        let found = fresh.iter().filter_map(|stamp| self.judge.take(stamp)).chain(unread).chain(asked);
+        found.for_each(|trigger| self.pending.add(trigger));
         if self.pending.is_empty() {
             self.flight.trim(now_ns);
         }
@@ -239,32 +239,32 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn is_over(&self, first: &Trigger) -> bool {
-        let (now_ns, end_ns) =
-            (monotonic_ns(), first.at_ns + self.watchman.all.window.after.as_nanos() as u64);
+    /// Whether all records of a window that ends then have come.
+    fn is_over(&self, end_ns: u64) -> bool {
+        let now_ns = monotonic_ns();
         let reached = |settle: Duration| now_ns >= end_ns + settle.as_nanos() as u64;
         reached(SETTLE) && (self.flight.newest_ns() >= end_ns || reached(SETTLE + DELAY.0))
     }
 
-    /// Hands the window around the pending triggers to whoever writes incidents.
+    /// Hands the window around the oldest pending triggers to whoever writes incidents.
     fn freeze(&mut self, root: &HostRoot) -> anyhow::Result<()> {
-        let triggers = std::mem::take(&mut self.pending);
+        let triggers = self.pending.take();
         let name = &self.watchman.settings.name;
         self.watchman.publish(|state| {
             triggers
                 .iter()
                 .for_each(|trigger| *state.outcomes.triggers.entry(trigger.reason).or_default() += 1);
         });
-        let asked = triggers.iter().any(|trigger| trigger.reason == Reason::Asked);
+        let asked = is_asked(&triggers);
         if !self.watchman.board.may_keep(asked, self.watchman.all.limits.incidents_an_hour) {
             self.watchman.publish(|state| state.outcomes.suppressed += 1);
             return Ok(());
         }
         let window = &self.watchman.all.window;
-        let earliest = triggers.iter().map(|trigger| trigger.at_ns).min().unwrap_or(0);
+        let began_ns = triggers.first().map_or(0, |trigger| trigger.at_ns);
         let start_ns =
-            earliest.saturating_sub(window.before.as_nanos() as u64).max(self.flight.held_from_ns());
-        let end_ns = monotonic_ns().min(earliest + window.after.as_nanos() as u64);
+            began_ns.saturating_sub(window.before.as_nanos() as u64).max(self.flight.held_from_ns());
+        let end_ns = monotonic_ns().min(began_ns + window.after.as_nanos() as u64).max(start_ns);
         let mut snapshot = Snapshot::default();
         let counts = self.tracer.snapshot(&mut snapshot)?;
         let (stamps, mut events) = self.flight.copy(start_ns, end_ns);
@@ -283,6 +283,7 @@ impl<'a> Session<'a> {
             records: WindowRecords {
                 window: Window { start_ns: start_ns as i64, end_ns: end_ns as i64 },
                 before: window.before,
+                held_because: self.flight.held_because(),
                 events,
                 counts: TraceCounts {
                     events_lost: counts.events_lost - self.lost.events_lost.min(counts.events_lost),
@@ -294,15 +295,12 @@ impl<'a> Session<'a> {
                 host: Arc::clone(&self.host),
             },
             stamps,
-            unread: self.queue.unread(end_ns),
+            unread: self.flight.unread(end_ns, UNREAD_NS).or_else(|| self.queue.unread(end_ns)),
             stacks: snapshot.stacks,
             observed: Arc::clone(&self.observed),
             maps: self.maps.clone(),
         };
-        if self.watchman.incidents.try_send(FrozenWindow::Receiver(Box::new(frozen))).is_err() {
-            self.watchman.say("a trigger was not kept: the incidents before it are still being written");
-            self.watchman.publish(|state| state.outcomes.suppressed += 1);
-        }
+        self.watchman.outbox.put(FrozenWindow::Receiver(Box::new(frozen)));
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use crate::board::{Board, Subject, ThreadsState};
 use crate::config::{Settings, ThreadsSettings};
 use crate::frozen::{FrozenWindow, ThreadsWindow};
 use crate::judge::{Histogram, Reason, Trigger};
+use crate::outbox::Outbox;
 use group::ControlGroup;
 use pending::{LongWaits, Pending};
 use quaver_clock::monotonic_ns;
@@ -21,7 +22,6 @@ use quaver_instrument::interrupt::Interrupt;
 use recorder::Recorder;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 use waits::WaitCounter;
 
@@ -64,7 +64,7 @@ impl Waits {
 pub(crate) struct ThreadsWatch {
     pub(crate) all: Arc<Settings>,
     pub(crate) board: Arc<Board>,
-    pub(crate) incidents: SyncSender<FrozenWindow>,
+    pub(crate) outbox: Arc<Outbox>,
     pub(crate) end: Interrupt,
 }
 
@@ -270,13 +270,7 @@ impl<'a> Session<'a> {
             long_waits,
             records: recorder.freeze(start_ns, end_ns, all.window.before)?,
         };
-        if self.watch.incidents.try_send(FrozenWindow::Threads(Box::new(frozen))).is_err() {
-            let name = &settings.name;
-            quaver_instrument::tell!(
-                "quaver watch: {name}: a trigger was not kept: the incidents before it are still being written"
-            );
-            board.outcomes(&subject, |outcomes| outcomes.suppressed += 1);
-        }
+        self.watch.outbox.put(FrozenWindow::Threads(Box::new(frozen)));
         Ok(())
     }
 }

@@ -146,6 +146,7 @@ impl Recorder {
         Ok(WindowRecords {
             window: Window { start_ns: start_ns as i64, end_ns: end_ns as i64 },
             before,
+            held_because: self.flight.held_because(),
             events,
             blind: self.tracer.blind(),
             host: Arc::clone(&self.host),

@@ -147,12 +147,12 @@ pub(super) fn time_of_day(realtime_ns: i64) -> String {
     format!("{:02}:{:02}:{:02}", second / 3_600, second / 60 % 60, second % 60)
 }
 
-/// `22:10:03 studio, 3 times by now: a packet came 412.00 ms late`, the cause, and how to open it.
+/// When it was triggered: `22:10:03 studio, 3 times by now: a packet came 412.00 ms late`, the cause, and how to open it.
 pub(super) fn incident_lines(incident: &Incident) -> [String; 3] {
-    let Incident { realtime_ns, subject, run, count, reasons, words } = incident;
+    let Incident { trigger_realtime_ns, subject, run, count, reasons, words, .. } = incident;
     let times = if *count > 1 { format!(", {count} times by now") } else { String::new() };
     [
-        format!("{} {subject}{times}: {reasons}", time_of_day(*realtime_ns)),
+        format!("{} {subject}{times}: {reasons}", time_of_day(*trigger_realtime_ns)),
         format!("  {words}"),
         format!("  quaver report {run}"),
     ]
@@ -185,6 +185,7 @@ pub(super) mod tests {
                 ReceiverState { words: "no such receiver runs".to_owned(), ..ReceiverState::default() };
             let kept = Incident {
                 realtime_ns: 36_005_000_000_000,
+                trigger_realtime_ns: 36_005_000_000_000,
                 subject: "studio".to_owned(),
                 run: "/var/lib/quaver/watch/incidents/20261123T100005Z-watch".to_owned(),
                 count: 1,

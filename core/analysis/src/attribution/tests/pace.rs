@@ -136,6 +136,28 @@ fn a_sender_on_a_busy_host_tells_its_period_although_it_misses_a_third_of_its_sl
 }
 
 #[test]
+fn no_period_is_learned_that_fits_only_because_much_lateness_is_allowed() {
+    for seed in 40..46 {
+        // More than half of the slots are skipped, which no period tells from another sender; packets are late beyond 100 periods.
+        let (sent, _) =
+            constant(seed, 0.0, |random| if random.happens(0.15) { random.number(1, 15) } else { 0 });
+        let options = AttributionOptions { threshold_ns: Some(20_000_000), ..AttributionOptions::default() };
+        let mut run = received(&sent);
+        run.packets.app_ns.truncate(1_100);
+        run.packets.seq.truncate(1_100);
+        run.packets.app_cpu.truncate(1_100);
+        run.packets.stack_cpu.truncate(1_100);
+        run.packets.layers[0].before_app_ns.truncate(1_100);
+        let analysis = analyze_packets(&run, &options);
+        check(&analysis);
+        let pace = analysis.summary.pace.as_ref().unwrap();
+        let found = analysis.summary.period_ns;
+        assert!(!pace.steady || (found / PERIOD_NS - 1.0).abs() < 1e-4, "seed {seed}: {found}, {pace:?}");
+        assert_eq!(late_rows(&analysis), [0; 0], "seed {seed}: {found}, {pace:?}");
+    }
+}
+
+#[test]
 fn a_drifting_sender_makes_no_packet_late() {
     for ppm in [-100.0, 100.0] {
         let (sent, _) = constant(11, ppm, |_| 0);

@@ -166,16 +166,22 @@ pub(super) fn learn(
         let ours = again.iter().filter(|stamp| stamp.flags & stamp_flags::OURS != 0).count();
         if ours > 0 && ours * 4 >= again.len() * 3 { Payload::Ours { offset: 0 } } else { Payload::Opaque }
     };
-    let first = stamps[0].payload_bytes;
-    let constant = stamps.iter().all(|stamp| stamp.payload_bytes == first);
     Ok(Learned {
         port,
         others,
         payload,
         period_ns: period_ns(&stamps),
-        payload_bytes: constant.then_some(first),
+        payload_bytes: constant_bytes(&stamps),
         sender: sender(place, port, root)?,
     })
+}
+
+/// Length of the payload, where all packets have the same one. A packet that no program saw come in has none.
+fn constant_bytes(stamps: &[StampRecord]) -> Option<u32> {
+    let came_in = |stamp: &&StampRecord| stamp.receive_ns.max(stamp.enqueued_ns) != 0;
+    let mut known = stamps.iter().filter(came_in).map(|stamp| stamp.payload_bytes);
+    let first = known.next()?;
+    known.all(|bytes| bytes == first).then_some(first)
 }
 
 /// Memory of the packets that wait in the process's sockets on these ports.
@@ -282,6 +288,18 @@ mod tests {
         assert!(stuck.contains("read no packet") && stuck.contains("wchan:32,comm -p 4711"), "{stuck}");
         let shared = nothing_received(&place, "studio (process 4711)", 0, 900);
         assert!(shared.contains("but other processes received 900 there"), "{shared}");
+    }
+
+    #[test]
+    fn a_length_is_constant_where_all_packets_that_were_seen_to_come_in_have_it() {
+        let mut seen = stamps(0..20, 0);
+        seen.iter_mut().for_each(|stamp| stamp.payload_bytes = 300);
+        // As recording begins, the queue's program is there before the others.
+        (seen[0].receive_ns, seen[0].ready_ns, seen[0].payload_bytes) = (0, 1_000_000, 0);
+        assert_eq!(constant_bytes(&seen), Some(300));
+        seen[9].payload_bytes = 299;
+        assert_eq!(constant_bytes(&seen), None);
+        assert_eq!(constant_bytes(&seen[..1]), None, "nothing is known of it");
     }
 
     #[test]
