@@ -139,7 +139,17 @@ fn a_watch_under_its_unit_gives_up_rights_and_keeps_an_incident() {
     });
     heard(&mut started, "watching ");
     assert_eq!(filters(started.process.child.id()), 3, "one of the unit, two of its own");
-    std::thread::sleep(Duration::from_secs(1));
+    // It is watched before all that an incident wants is held.
+    let since = Instant::now();
+    let held_s = || {
+        let status = said(&quaver(&["watch", "status", "--socket", socket.to_str().unwrap()]));
+        let (_, rest) = status.split_once("sink: ")?;
+        rest.split_once(" s held")?.0.parse::<f64>().ok()
+    };
+    while held_s().is_none_or(|held_s| held_s < 0.7) {
+        assert!(since.elapsed() < PATIENCE, "nothing is held; refused: {:?}", started.refused());
+        std::thread::sleep(Duration::from_millis(50));
+    }
     let asked = quaver(&["watch", "trigger", "--socket", socket.to_str().unwrap()]);
     assert!(asked.status.success(), "{}; refused: {:?}", said(&asked), started.refused());
     let since = Instant::now();

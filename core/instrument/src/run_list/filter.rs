@@ -45,7 +45,8 @@ fn condition(text: &str) -> Result<Condition, String> {
     if key.is_empty() || words.is_empty() {
         return Err(format!("`{}` lacks a key or a value: write for example 'verb = chase'", text.trim()));
     }
-    if words.starts_with(['=', '<', '>', '!']) {
+    let of_operators = ['=', '<', '>', '!'];
+    if words.starts_with(of_operators) || key.ends_with(of_operators) {
         return Err(format!("`{}` has two operators: write for example 'verb = chase'", text.trim()));
     }
     let duration = || crate::quantity::duration(&words).ok().map(|time| time.as_nanos() as f64);

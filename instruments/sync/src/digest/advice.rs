@@ -47,7 +47,7 @@ pub(super) fn of(contention: &ContentionSummary, causes: &[CauseFigures], names:
     all.extend(
         [
             more_cpus(contention),
-            others_off(contention, names),
+            others_off(contention),
             quota(contention),
             pin(contention, causes),
             spin_less(contention),
@@ -187,36 +187,22 @@ fn more_cpus(contention: &ContentionSummary) -> Option<Advice> {
 }
 
 /// Other programs on its CPUs.
-fn others_off(contention: &ContentionSummary, names: &SyncNames) -> Option<Advice> {
+fn others_off(contention: &ContentionSummary) -> Option<Advice> {
     if !contention.kernel_seen {
         return None;
     }
     let (queued_ns, lived_ns) = (spent_ns(contention, Spending::RunQueue), lived_ns(contention));
     let taken_ns = queued_ns - contention.crowded_ns.min(queued_ns);
-    let behind = || contention.locks.iter().flat_map(|lock| &lock.figures.preempted_by);
-    let is_ours = |one: &&ThreadShare| names.thread(one.thread).starts_with("quaver");
-    let ours_ns: u64 = behind().filter(is_ours).map(|one| one.total_ns).sum();
-    let all_ns: u64 = behind().map(|one| one.total_ns).sum();
-    let ours = (ours_ns > 0).then(|| {
-        format!(
-            "Of the {} that owners of locks stood behind named threads, {} were Quaver's own: without it they are shorter.",
-            time(all_ns),
-            Cell::part(ours_ns, all_ns)
-        )
-    });
     (taken_ns as f64 >= MATTERS * lived_ns as f64).then(|| Advice {
         kind: "others-off",
         change: "Keep other programs off its CPUs.".to_owned(),
         gain: None,
         at_most: false,
-        evidence: [format!(
+        evidence: vec![format!(
             "Its threads stood {} in run queues while their CPUs ran others or were about to switch, {} of their time.",
             time(taken_ns),
             Cell::part(taken_ns, lived_ns)
-        )]
-        .into_iter()
-        .chain(ours)
-        .collect(),
+        )],
     })
 }
 

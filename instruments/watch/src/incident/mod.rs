@@ -207,6 +207,9 @@ fn is_of_a_packet_outside(trigger: &Trigger, window: Window) -> bool {
     of_a_packet && !(window.start_ns..=window.end_ns).contains(&(trigger.at_ns as i64))
 }
 
+/// Less is held, as far as people read: half of the last digit.
+const WORTH_TELLING_NS: i64 = 50_000_000;
+
 /// Notes that less is held before the trigger that began the window than was asked for, and why.
 fn held_less(triggers: &[Trigger], window: Window, before: Duration, because: &str) -> Option<String> {
     let trigger = triggers.first()?;
@@ -214,7 +217,7 @@ fn held_less(triggers: &[Trigger], window: Window, before: Duration, because: &s
         return Some(format!("the trigger's packet is not in what is held: {because}"));
     }
     let held_ns = (trigger.at_ns as i64 - window.start_ns).max(0);
-    (held_ns + 1_000_000 < before.as_nanos() as i64).then(|| {
+    (held_ns + WORTH_TELLING_NS < before.as_nanos() as i64).then(|| {
         format!(
             "{:.1} s before the trigger are held of the {:.1} s that were asked for: {because}",
             held_ns as f64 / 1e9,

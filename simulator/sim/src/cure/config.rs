@@ -1,6 +1,6 @@
 //! What is injected, measured and compensated.
 
-use super::boost::{BoostConfig, BoostRule};
+use super::budget::{BoostConfig, BoostRule};
 use crate::cure_cache::CureCache;
 use crate::frames::FrameConfig;
 use crate::inject::{InjectionConfig, KernelData};

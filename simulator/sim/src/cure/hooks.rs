@@ -1,7 +1,7 @@
 //! The machine's events, taken in the order of time.
 
 use super::activity::Activities;
-use super::boost::{Boost, BoostConfig};
+use super::budget::{Boost, BoostConfig};
 use super::config::CureConfig;
 use super::library::Library;
 use super::results::{CoreResidency, CureResults, InjectedCounts, SubframeRecord};

@@ -11,6 +11,7 @@
 
 mod activity;
 mod boost;
+mod budget;
 mod config;
 mod debt;
 mod events;
@@ -24,7 +25,7 @@ mod translate;
 
 pub use crate::cure_cache::{CacheKind, CureCache};
 pub use activity::{ActivityCounts, Refills};
-pub use boost::{BoostConfig, BoostRule};
+pub use budget::{BoostConfig, BoostRule};
 pub use config::{CureConfig, Evictions};
 pub use hooks::Cure;
 pub use library::Library;

@@ -1,6 +1,6 @@
 //! Jitter and its cure as a file.
 
-use super::boost::BoostConfig;
+use super::budget::BoostConfig;
 use super::config::{CureConfig, Evictions};
 use crate::frames::FrameConfig;
 use quaver_dvfs::dvfs::ControllerConfig;
