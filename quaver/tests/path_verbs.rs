@@ -235,7 +235,7 @@ fn a_port_that_no_reflector_has_is_told_as_that() {
     let output = probe(1, runs.path(), &options).output().unwrap();
     expect(&output, 4);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("times that no program has this port: start a STAMP reflector there"), "{said}");
+    assert!(said.contains("times: no STAMP reflector runs on this port, or a firewall rejects it"), "{said}");
 }
 
 /// A server that reflects STAMP, and the port where it does.

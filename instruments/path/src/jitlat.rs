@@ -102,11 +102,9 @@ fn warn(args: &JitlatArgs, figures: &JitlatFigures) {
     }
     let Some(delays) = &figures.delays else { return };
     let (warning, what, why) = match args.corrected {
-        true => (
-            delays.corrected_warning,
-            "corrected latency",
-            "the estimate of the clocks' offset is wrong by as much",
-        ),
+        true => {
+            (delays.corrected_warning, "corrected latency", "the estimate of the clocks' offset is wrong")
+        }
         false => (delays.warning, "latency", "the clocks differ; see -C"),
     };
     match warning {

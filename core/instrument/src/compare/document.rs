@@ -55,7 +55,7 @@ fn level_name(name: &str) -> String {
 /// What came of it: of the quantity, and which causes came or went. None where no interval is known.
 pub(super) fn verdict(found: &Comparison) -> Option<Text> {
     let mut words = of_quantity(found)?;
-    for fate in ["went", "came"] {
+    for (fate, head) in [("went", "Gone"), ("came", "New")] {
         let names: Vec<&str> = found
             .causes
             .iter()
@@ -64,7 +64,7 @@ pub(super) fn verdict(found: &Comparison) -> Option<Text> {
             .take(2)
             .collect();
         if !names.is_empty() {
-            words = text!("{words} A cause that {fate}: {}.", names.join(" and "));
+            words = text!("{words} {head}: {}.", names.join(" and "));
         }
     }
     Some(words)

@@ -60,7 +60,7 @@ fn verdict(summary: &MeshSummary) -> Text {
         words += &format!(" Worst PDV p99: {}, {}.", Cell::Duration(ns as i64), between(pair));
     }
     if !summary.unreachable.is_empty() {
-        words = format!("Not reached: {}. Of the rest: {words}", summary.unreachable.join(", "));
+        words = format!("Not measured: {}. {words}", summary.unreachable.join(", "));
     }
     words.into()
 }

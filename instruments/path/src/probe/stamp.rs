@@ -117,7 +117,7 @@ pub(super) fn run(args: &ProbeArgs, reflector: Reflector, interrupt: &Interrupt)
         }
         Some(ExitCode::Peer) if outcome.refused > 0 => {
             quaver_instrument::tell!(
-                "quaver: {}: its host answered {} times that no program has this port: start a {} there, or name its port",
+                "quaver: {}: \u{201c}port unreachable\u{201d} came back {} times: no {} runs on this port, or a firewall rejects it",
                 outcome.target,
                 outcome.refused,
                 reflector.protocol().1

@@ -33,7 +33,7 @@ const TICK: Duration = Duration::from_millis(50);
 const SETTLE: Duration = Duration::from_millis(250);
 /// Records of packets come so much later where the process has one socket, and where it has several.
 const DELAY: (Duration, Duration) = (Duration::from_millis(1_100), Duration::from_millis(10_100));
-/// A packet that came so long before the end of a window, and had not been read by then, is told of.
+/// Unread packets count from this age on at the end of a window; younger ones are on their way.
 const UNREAD_NS: u64 = 10_000_000;
 /// Time between two looks at the receiver's threads, the CPUs and the counters of the host.
 const LOOK: Duration = Duration::from_secs(5);

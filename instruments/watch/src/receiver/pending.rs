@@ -22,8 +22,8 @@ impl Pending {
     }
 
     /// Takes a trigger into the first window that has not ended before it, or has it begin one. Of each reason a window keeps
-    /// one trigger, with the largest amount. One that is told of late, as packets that were dropped behind some that nobody
-    /// read, moves no window.
+    /// one trigger, with the largest amount. A trigger that arrives late moves no window: drops behind unread packets are
+    /// known only when these are read.
     pub(super) fn add(&mut self, trigger: Trigger) {
         let after_ns = self.after_ns;
         let end_ns = |window: &Vec<Trigger>| window[0].at_ns.saturating_add(after_ns);

@@ -1,8 +1,8 @@
 //! Beyond the paper: only so many cores may run faster at a time, and a rule says which.
 //!
 //! Each core can go to the upper of two supplies at once, without a PLL or a ramp (Booster, HPCA 2012). The budget is the number of
-//! cores on the upper one, so that each rule spends the same power at most. A core that has to leave it is told by an alarm, and
-//! nobody takes its place before it has left.
+//! cores on the upper one, so that all rules have the same limit of power. An alarm makes a core leave it. Only then may another core
+//! take its place.
 
 use quaver_dvfs::dvfs::{OperatingPoint, Table};
 use serde::{Deserialize, Serialize};

@@ -91,38 +91,41 @@ impl Numberings {
         self.streams.insert(key, Stream { latest, before: None, held: None });
     }
 
-    /// The next packet of the stream `key`, whose restart is 0. Gives each packet that is decided now to `to`, with the flow that it is
-    /// of.
+    /// The next packet of the stream `key`, whose restart is 0. The answer is the packet that was held, with its flow, where one was,
+    /// and the flow of this packet, unless it is held now.
     pub(super) fn place(
         &mut self,
         key: FlowKey,
         taken: &FlowPacket,
-        mut to: impl FnMut(FlowKey, &[FlowPacket]),
-    ) {
-        let Some(now) = head(taken) else { return to(self.current(key), &[*taken]) };
+    ) -> (Option<(FlowKey, FlowPacket)>, Option<FlowKey>) {
+        let Some(now) = head(taken) else { return (None, Some(self.current(key))) };
         let stream = self.streams.entry(key).or_insert_with(|| Stream {
             latest: Numbering::new(0, now),
             before: None,
             held: None,
         });
         let of = |restart| FlowKey { restart, ..key };
-        if let Some(held) = stream.held.take() {
+        let held = stream.held.take();
+        if let Some(held) = held {
             let begun = head(&held).filter(|before| before.0.wrapping_add(1) == now.0);
             if let Some(begun) = begun.filter(|_| stream.latest.restart < MOST_RESTARTS) {
                 let mut next = Numbering::new(stream.latest.restart + 1, begun);
                 next.take(now);
                 stream.before = Some(std::mem::replace(&mut stream.latest, next));
-                return to(of(next.restart), &[held, *taken]);
+                return (Some((of(next.restart), held)), Some(of(next.restart)));
             }
-            to(of(stream.latest.restart), &[held]);
         }
+        let held = held.map(|held| (of(stream.latest.restart), held));
         let own = [Some(&mut stream.latest), stream.before.as_mut()].into_iter().flatten();
         match own.into_iter().find(|numbering| numbering.has(now)) {
             Some(numbering) => {
                 numbering.take(now);
-                to(of(numbering.restart), &[*taken]);
+                (held, Some(of(numbering.restart)))
             }
-            None => stream.held = Some(*taken),
+            None => {
+                stream.held = Some(*taken);
+                (held, None)
+            }
         }
     }
 

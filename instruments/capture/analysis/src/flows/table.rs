@@ -168,9 +168,13 @@ impl FlowTable {
         if key.kind != FlowKind::Rtp {
             return self.give(key, &[*taken]);
         }
-        let mut decided: Vec<(FlowKey, Vec<FlowPacket>)> = Vec::new();
-        self.numberings.place(key, taken, |key, packets| decided.push((key, packets.to_vec())));
-        decided.iter().for_each(|(key, packets)| self.give(*key, packets));
+        let (held, now) = self.numberings.place(key, taken);
+        if let Some((key, held)) = held {
+            self.give(key, &[held]);
+        }
+        if let Some(key) = now {
+            self.give(key, &[*taken]);
+        }
     }
 
     /// Gives packets to their flow, which is made where there is none.

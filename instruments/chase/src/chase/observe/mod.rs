@@ -127,7 +127,7 @@ pub(super) fn measure(
     }
     let facts = recording.manifest.analysis.get_or_insert_default();
     let silent = (!backlog::any_in(&stamps, window) && facts.unread.is_none())
-        .then(|| "the stream ended before the measurement: no packet came in it".to_owned());
+        .then(|| "no packet of the stream came during the measurement".to_owned());
     recording.finish(cut_short.or(silent))
 }
 

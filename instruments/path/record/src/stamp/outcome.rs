@@ -134,7 +134,7 @@ pub struct StampOutcome {
     pub foreign: u64,
     /// Datagrams of the reflector with too few bytes for a reply (41; with an HMAC 112).
     pub short: u64,
-    /// Answers of the reflector's host that no program has the port.
+    /// ICMP's "port unreachable" that came back (ECONNREFUSED).
     pub refused: u64,
     /// Replies that have another length than the packets; they count.
     pub other_length: u64,
