@@ -169,6 +169,21 @@ impl Life<'_> {
         self.faults[first..].iter().map(|&index| start_of(self.event(index)))
     }
 
+    /// Instants at which it came back from a sleep in a page fault.
+    pub(crate) fn back_in_fault(&self) -> impl Iterator<Item = i64> + '_ {
+        let runs = if self.faults.is_empty() { &[][..] } else { &self.runs[..] };
+        runs.windows(2)
+            .map(|pair| [self.event(pair[0]), self.event(pair[1])])
+            .filter_map(|[run, next]| self.asleep_in_fault_since(end_of(run)).map(|_| start_of(next)))
+    }
+
+    /// When it left its CPU first after an instant at which it ran. None where no run of it is recorded there.
+    pub(crate) fn left_after(&self, instant_ns: i64) -> Option<i64> {
+        let at = self.runs.partition_point(|&index| end_of(self.event(index)) <= instant_ns);
+        let run = self.runs.get(at).map(|&index| self.event(index))?;
+        (start_of(run) <= instant_ns).then(|| end_of(run))
+    }
+
     /// Whether it ran on `cpu` at an instant (both ends of a run count).
     pub(crate) fn ran_on(&self, cpu: u16, instant_ns: i64) -> bool {
         let after = self.runs.partition_point(|&index| start_of(self.event(index)) <= instant_ns);
@@ -344,20 +359,6 @@ impl Life<'_> {
     }
 }
 
-/// Cost of one page fault, learned: the median distance of successive faults nearer than 20 µs (touching fresh
-/// pages in a row does little else); 1 µs where there are no such faults.
-pub(crate) fn fault_cost_ns(lives: &[Life<'_>]) -> i64 {
-    let mut gaps: Vec<i64> = Vec::new();
-    for life in lives {
-        let mut previous: Option<i64> = None;
-        for instant in life.faults_from(i64::MIN) {
-            gaps.extend(previous.map(|before| instant - before).filter(|gap| (1..20_000).contains(gap)));
-            previous = Some(instant);
-        }
-    }
-    crate::distribution::median(&mut gaps).unwrap_or(1_000)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -450,13 +451,5 @@ mod tests {
     #[test]
     fn nothing_recorded_is_unknown() {
         assert_eq!(states(&[], 5, 9), [(5, 9, None, ActorState::Unknown, false)]);
-    }
-
-    #[test]
-    fn cost_of_faults_is_learned() {
-        let faults: Vec<_> =
-            [100, 700, 1300, 1900, 90_000].map(|t| point(EventKind::PageFault, t, 0)).to_vec();
-        assert_eq!(fault_cost_ns(&lives(&faults, &[7])), 600);
-        assert_eq!(fault_cost_ns(&lives(&[], &[7])), 1_000);
     }
 }

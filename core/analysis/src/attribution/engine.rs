@@ -1,9 +1,10 @@
 //! Cuts a late window into pieces: the innermost recorded interval has the time, and what is left is
 //! unexplained. Pieces cover their window exactly, by construction.
 
-use super::actor::{ActorState, Life, Span, fault_cost_ns};
+use super::actor::{ActorState, Life, Span};
 use super::asleep::{Question, Sleepers};
 use super::causes::{CauseKey, CauseTable, SOURCE_LATE};
+use super::faults::Faults;
 use super::naming::Namer;
 use super::timeline::{Level, Segment, start_of};
 use super::waiting::{self, Facts};
@@ -61,7 +62,7 @@ pub(crate) struct Engine<'a> {
     pub(crate) namer: &'a Namer<'a>,
     pub(crate) circumstances: &'a Circumstances,
     pub(crate) causes: CauseTable,
-    fault_cost_ns: i64,
+    faults: &'a Faults,
     sleepers: Sleepers<'a>,
     /// Pieces of the window at hand.
     pub(crate) drafts: Vec<Draft>,
@@ -93,9 +94,6 @@ struct Cut<'b> {
     rest: Option<CauseKey>,
 }
 
-/// Faults nearer than this many times the usual cost of one follow each other: touching fresh pages in a row.
-const SOON: i64 = 4;
-
 /// Whether a packet lies in the receiver's socket during its part of the packet's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queued {
@@ -124,13 +122,12 @@ const PROMPT_NS: i64 = 50_000;
 const LEVELS: [Level; 3] = [Level::Nmi, Level::Interrupt, Level::Softirq];
 
 impl<'a> Engine<'a> {
-    /// An engine that has learned from the lives of the receiver's threads.
-    pub(crate) fn new(namer: &'a Namer<'a>, circumstances: &'a Circumstances, receiver: &[Life<'_>]) -> Self {
+    pub(crate) fn new(namer: &'a Namer<'a>, circumstances: &'a Circumstances, faults: &'a Faults) -> Self {
         Self {
             namer,
             circumstances,
             causes: CauseTable::default(),
-            fault_cost_ns: fault_cost_ns(receiver),
+            faults,
             sleepers: Sleepers::new(namer.timeline.events),
             drafts: Vec::new(),
         }
@@ -367,27 +364,17 @@ impl<'a> Engine<'a> {
         self.push(Segment { start_ns: cursor, ..idle }, Some(waiting::WAKE_UP), true, cut);
     }
 
-    /// A page fault's end cannot be traced. Where the thread goes to sleep in it, it lasted until then, and where the next one
-    /// follows soon, until that one; else it takes the learned cost.
+    /// Where the thread goes to sleep in a page fault, it lasted until then.
     fn faults(&mut self, from: i64, to: i64, life: &Life<'_>, cut: Cut<'_>) {
-        let cost = self.fault_cost_ns;
         let running = cut.span.filter(|span| span.state == ActorState::Running);
         let asleep_in = running.and_then(|span| life.asleep_in_fault_since(span.end_ns));
         let asleep_from = asleep_in.map_or(to, |since_ns| since_ns.clamp(from, to));
         let mut cursor = from;
-        let mut faults =
-            life.faults_from(from.saturating_sub(SOON * cost)).take_while(|&at| at < asleep_from).peekable();
-        while let Some(at) = faults.next() {
-            let next = faults.peek().copied().filter(|next| next - at <= SOON * cost);
-            let until = next.unwrap_or(at.saturating_add(cost)).min(asleep_from);
-            let start_ns = at.max(cursor);
-            if until <= start_ns {
-                continue;
-            }
+        let faults = self.faults;
+        for (start_ns, end_ns) in faults.within(life.thread, from, asleep_from) {
             self.rest(cursor, start_ns, cut);
-            let segment = Segment { start_ns, end_ns: until, event: u32::MAX };
-            self.push(segment, Some(FAULTS), false, cut);
-            cursor = until;
+            self.push(Segment { start_ns, end_ns, event: u32::MAX }, Some(FAULTS), false, cut);
+            cursor = end_ns;
         }
         self.rest(cursor, asleep_from, cut);
         self.push(Segment { start_ns: asleep_from, end_ns: to, event: u32::MAX }, Some(FAULTS), false, cut);

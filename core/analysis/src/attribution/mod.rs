@@ -22,6 +22,7 @@ mod crowd;
 mod edges;
 mod engine;
 mod expected;
+mod faults;
 mod grid;
 mod late;
 mod naming;

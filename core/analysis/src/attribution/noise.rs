@@ -4,6 +4,7 @@ use super::actor::{Life, lives};
 use super::causes::share;
 use super::edges::learn_edge_cost;
 use super::engine::{Ask, Engine, Queued, settle_edges};
+use super::faults::Faults;
 use super::naming::Namer;
 use super::steal::{Steal, Stretch};
 use super::timeline::Timeline;
@@ -48,7 +49,8 @@ pub fn analyze_noise(run: &NoiseRun, options: &NoiseOptions) -> NoiseAnalysis {
     let asked =
         super::AttributionOptions { entry_exit_cap_ns: options.entry_exit_cap_ns, ..Default::default() };
     let cap = asked.edge_cap(&circumstances);
-    let mut engine = Engine::new(&namer, &run.circumstances, &lives);
+    let faults = Faults::new(&run.events, &run.names, &lives);
+    let mut engine = Engine::new(&namer, &run.circumstances, &faults);
     let mut books = Books::default();
     let (mut causes, mut first_piece, mut scratch) = (Vec::new(), vec![0], Vec::new());
     let mut cpus = counters(run, &threads);

@@ -4,6 +4,7 @@ use super::actor::{ActorState, Life, lives};
 use super::causes::{CauseKey, share};
 use super::engine::{Ask, Engine, Queued, settle_catch_up, settle_displaced, settle_edges};
 use super::expected::{Expected, Schedule, catch_up_cap_ns, schedule, typical_before_app};
+use super::faults::Faults;
 use super::late::LatePacket;
 use super::naming::Namer;
 use super::outside::LoopGaps;
@@ -140,7 +141,8 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
         edge_cap: options.edge_cap(&run.circumstances),
         schedule,
     };
-    let engine = || Engine::new(&namer, &run.circumstances, &receiver);
+    let faults = Faults::new(&run.events, &run.names, &receiver);
+    let engine = || Engine::new(&namer, &run.circumstances, &faults);
     let read = &run.packets.app_ns;
     let measured = read.iter().min().copied().unwrap_or(0)..=read.iter().max().copied().unwrap_or(0);
     let fresh = || {

@@ -4,6 +4,7 @@ mod asleep;
 mod conservation;
 mod crowd;
 mod episodes;
+mod faults;
 mod grid;
 mod interruptions;
 mod names;

@@ -60,16 +60,16 @@ fn stopped(stops: &[(i64, i64)]) -> PacketRun {
 }
 
 /// Where the receiver of [`busy`] begins not to receive.
-fn from() -> i64 {
+pub(super) fn from() -> i64 {
     due(100) - 1_000
 }
 
-fn busy(length: i64) -> PacketRun {
+pub(super) fn busy(length: i64) -> PacketRun {
     stopped(&[(from(), from() + length)])
 }
 
 /// Time of a cause in the late windows that it is part of, without what queued up behind it.
-fn body(cause: &CauseSummary) -> i64 {
+pub(super) fn body(cause: &CauseSummary) -> i64 {
     cause.time_ns - cause.entry_exit_ns - cause.catch_up_ns
 }
 
@@ -89,7 +89,7 @@ fn names() -> Names {
 }
 
 /// A sample of the receiver in the interrupt of its timer.
-fn sample(at: i64, kernel: u32, user: u32) -> [EventRecord; 2] {
+pub(super) fn sample(at: i64, kernel: u32, user: u32) -> [EventRecord; 2] {
     let stacks = u64::from(kernel) | u64::from(user) << 32;
     let taken = event(EventKind::Sample, 1, at, at, RECEIVER, stacks);
     let detail = u8::from(kernel != NO_STACK);
@@ -97,18 +97,18 @@ fn sample(at: i64, kernel: u32, user: u32) -> [EventRecord; 2] {
 }
 
 /// When samples of a stretch are due.
-fn dues(from: i64, until: i64) -> impl Iterator<Item = i64> + Clone {
+pub(super) fn dues(from: i64, until: i64) -> impl Iterator<Item = i64> + Clone {
     (0..)
         .map(|number| START_NS + number * PERIOD)
         .skip_while(move |at| *at < from)
         .take_while(move |at| *at < until)
 }
 
-fn call(from: i64, until: i64) -> EventRecord {
+pub(super) fn call(from: i64, until: i64) -> EventRecord {
     event(EventKind::SystemCall, 1, from, until, RECEIVER, WRITE)
 }
 
-fn found<'a>(causes: &'a [CauseSummary], source: &str) -> Option<&'a CauseSummary> {
+pub(super) fn found<'a>(causes: &'a [CauseSummary], source: &str) -> Option<&'a CauseSummary> {
     causes.iter().find(|cause| cause.source == source)
 }
 

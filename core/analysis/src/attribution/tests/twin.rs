@@ -3,6 +3,7 @@
 use super::scene::{event, thread};
 use crate::attribution::actor::lives;
 use crate::attribution::engine::{Ask, Engine, Queued};
+use crate::attribution::faults::Faults;
 use crate::attribution::naming::Namer;
 use crate::attribution::timeline::Timeline;
 use crate::model::{Actor, Circumstances, Names};
@@ -109,7 +110,8 @@ fn engine_owners(events: &[EventRecord], waits: bool, blocking: bool, quota: boo
     let timeline = Timeline::new(events);
     let namer = Namer::new(&timeline, &names, None);
     let circumstances = Circumstances { quota_stops: u64::from(quota), ..Circumstances::default() };
-    let mut engine = Engine::new(&namer, &circumstances, &[]);
+    let faults = Faults::default();
+    let mut engine = Engine::new(&namer, &circumstances, &faults);
     let actor = Actor { threads: vec![RECEIVER], blocking, ..Actor::default() };
     let lives = lives(events, &[RECEIVER]);
     let ask = Ask { from_ns: 0, to_ns: LENGTH, shift_ns: 0, cpu: 1 };

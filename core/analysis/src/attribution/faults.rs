@@ -1,0 +1,175 @@
+//! How long page faults last. Their end cannot be traced: a fault takes the usual cost of one, or lasts until the next where
+//! that follows soon, or as long as samples of its thread show.
+//!
+//! A fault's stretch ends where the thread must have left it: at its next fault, at a border of a long system call, or where it
+//! leaves the CPU. A sample in a fault says that it lasted until then. Most faults end between two samples, so stretches of one
+//! order of length are judged together: they are faults to their ends if most of their samples are.
+
+use super::actor::Life;
+use super::timeline::{end_of, start_of};
+use crate::model::Names;
+use quaver_abi::record::{EventKind, EventRecord, SAMPLE_PERIOD_NS};
+use std::collections::BTreeMap;
+
+/// Faults nearer than this many times the usual cost of one follow each other: touching fresh pages in a row.
+const SOON: i64 = 4;
+/// Fewer samples in faults say nothing of others of that length.
+const FEWEST_SAMPLES: u32 = 3;
+/// Nothing runs longer than this without a sample.
+const LONGEST_SILENCE_NS: i64 = SAMPLE_PERIOD_NS as i64 + SAMPLE_PERIOD_NS as i64 / 10;
+/// Functions of the kernel, by architecture, below which a thread is in a page fault.
+const IN_FAULT: [&str; 4] = ["exc_page_fault", "do_page_fault", "do_mem_abort", "handle_page_fault"];
+
+/// The page faults of the receiver's threads.
+#[derive(Default)]
+pub(crate) struct Faults {
+    by_thread: BTreeMap<u32, Vec<Stretch>>,
+}
+
+/// From a page fault, or from the end of a sleep in one, to where the thread must have left it.
+#[derive(Clone, Copy)]
+struct Stretch {
+    start_ns: i64,
+    end_ns: i64,
+    /// Until when the fault lasted.
+    fault_until_ns: i64,
+    /// Signs of the thread in it come at least this far without a silence.
+    heard_until_ns: i64,
+    samples: u32,
+    in_fault: u32,
+}
+
+impl Faults {
+    /// Learns from all faults of the receiver's threads.
+    pub(crate) fn new(events: &[EventRecord], names: &Names, receiver: &[Life<'_>]) -> Self {
+        let cost_ns = usual_cost_ns(receiver);
+        let mut marks: BTreeMap<u32, Marks> =
+            receiver.iter().map(|life| (life.thread, Marks::default())).collect();
+        for event in events {
+            let kind = EventKind::from_repr(event.kind);
+            let Some(marks) = marks.get_mut(&event.id) else { continue };
+            match kind {
+                Some(EventKind::SystemCall) => marks.borders_ns.extend([start_of(event), end_of(event)]),
+                Some(EventKind::Sample) => marks.samples.push((start_of(event), is_in_fault(event, names))),
+                _ => {}
+            }
+        }
+        let mut by_thread: BTreeMap<u32, Vec<Stretch>> = BTreeMap::new();
+        for life in receiver {
+            let Some(mut marks) = marks.remove(&life.thread) else { continue };
+            marks.borders_ns.sort_unstable();
+            marks.samples.sort_unstable();
+            by_thread.insert(life.thread, stretches(life, &marks, cost_ns));
+        }
+        let mut faults = Self { by_thread };
+        faults.judge_by_length();
+        faults
+    }
+
+    /// Lets stretches of a length whose samples are mostly in faults be faults to their ends, as far as they were heard.
+    fn judge_by_length(&mut self) {
+        let mut seen: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
+        for stretch in self.by_thread.values().flatten() {
+            let (samples, in_fault) = seen.entry(stretch.order()).or_default();
+            *samples += stretch.samples;
+            *in_fault += stretch.in_fault;
+        }
+        for stretch in self.by_thread.values_mut().flatten() {
+            let (samples, in_fault) = seen[&stretch.order()];
+            if in_fault >= FEWEST_SAMPLES && in_fault * 2 > samples {
+                stretch.fault_until_ns = stretch.fault_until_ns.max(stretch.heard_until_ns);
+            }
+        }
+    }
+
+    /// What of `from..to` a thread spent in page faults, in order.
+    pub(crate) fn within(&self, thread: u32, from: i64, to: i64) -> impl Iterator<Item = (i64, i64)> {
+        let all = self.by_thread.get(&thread).map_or(&[][..], Vec::as_slice);
+        let first = all.partition_point(|stretch| stretch.end_ns <= from);
+        let inside = all[first..].iter().take_while(move |stretch| stretch.start_ns < to);
+        inside
+            .map(move |stretch| (stretch.start_ns.max(from), stretch.fault_until_ns.min(to)))
+            .filter(|(from, to)| from < to)
+    }
+}
+
+impl Stretch {
+    /// Order of length: powers of two.
+    fn order(&self) -> u32 {
+        u64::try_from(self.end_ns - self.start_ns).unwrap_or(0).checked_ilog2().unwrap_or(0)
+    }
+}
+
+/// What a thread did beside its faults.
+#[derive(Default)]
+struct Marks {
+    /// Where its long system calls begin and end.
+    borders_ns: Vec<i64>,
+    /// Instant, and whether it was in a page fault.
+    samples: Vec<(i64, bool)>,
+}
+
+fn stretches(life: &Life<'_>, marks: &Marks, cost_ns: i64) -> Vec<Stretch> {
+    let faults: Vec<i64> = life.faults_from(i64::MIN).collect();
+    let mut starts: Vec<(i64, i64)> = faults.iter().map(|&at| (at, at.saturating_add(cost_ns))).collect();
+    // A thread that slept in a fault comes back into it.
+    starts.extend(life.back_in_fault().map(|at| (at, at)));
+    starts.sort_unstable();
+    let mut stretches = Vec::with_capacity(starts.len());
+    for (at, &(start_ns, usual_end_ns)) in starts.iter().enumerate() {
+        let next = starts.get(at + 1).map_or(i64::MAX, |next| next.0);
+        let border = marks.borders_ns.partition_point(|&border| border <= start_ns);
+        let border = marks.borders_ns.get(border).copied().unwrap_or(i64::MAX);
+        // Where nothing is recorded of it, nobody knows how long it ran.
+        let left = life.left_after(start_ns).unwrap_or(usual_end_ns);
+        let end_ns = next.min(border).min(left.max(usual_end_ns)).max(start_ns);
+        let soon = next == end_ns && next - start_ns <= SOON * cost_ns && usual_end_ns > start_ns;
+        let fault_until_ns = if soon { next } else { usual_end_ns.min(end_ns) };
+        stretches.push(heard(
+            Stretch { start_ns, end_ns, fault_until_ns, heard_until_ns: start_ns, samples: 0, in_fault: 0 },
+            &marks.samples,
+        ));
+    }
+    stretches
+}
+
+/// A stretch with what samples tell of it.
+fn heard(mut stretch: Stretch, samples: &[(i64, bool)]) -> Stretch {
+    let first = samples.partition_point(|sample| sample.0 < stretch.start_ns);
+    let mut silent = false;
+    for &(at, in_fault) in samples[first..].iter().take_while(|sample| sample.0 < stretch.end_ns) {
+        silent |= at - stretch.heard_until_ns > LONGEST_SILENCE_NS;
+        stretch.samples += 1;
+        stretch.in_fault += u32::from(in_fault);
+        if !silent {
+            stretch.heard_until_ns = at;
+            if in_fault {
+                stretch.fault_until_ns = stretch.fault_until_ns.max(at);
+            }
+        }
+    }
+    if !silent && stretch.end_ns - stretch.heard_until_ns <= LONGEST_SILENCE_NS {
+        stretch.heard_until_ns = stretch.end_ns;
+    }
+    stretch
+}
+
+/// Whether a sample found its thread in a page fault.
+fn is_in_fault(sample: &EventRecord, names: &Names) -> bool {
+    let kernel = names.stack.get(&(sample.aux as u32));
+    kernel.into_iter().flatten().any(|name| IN_FAULT.contains(&name.as_str()))
+}
+
+/// Usual cost of one page fault, learned: the median distance of successive faults nearer than 20 µs (touching fresh
+/// pages in a row does little else); 1 µs where there are no such faults.
+fn usual_cost_ns(lives: &[Life<'_>]) -> i64 {
+    let mut gaps: Vec<i64> = Vec::new();
+    for life in lives {
+        let mut previous: Option<i64> = None;
+        for instant in life.faults_from(i64::MIN) {
+            gaps.extend(previous.map(|before| instant - before).filter(|gap| (1..20_000).contains(gap)));
+            previous = Some(instant);
+        }
+    }
+    crate::distribution::median(&mut gaps).unwrap_or(1_000)
+}
