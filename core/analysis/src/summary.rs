@@ -304,6 +304,18 @@ pub struct PaceSummary {
     pub on_schedule_share: f64,
     /// A packet that arrives within this much of its due instant is on time; 0 where there is no period.
     pub instant_uncertainty_ns: i64,
+    /// Shorter periods that the sender kept for a while, the one of most packets first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faster: Vec<FasterPace>,
+}
+
+/// A period that a sender kept for a while, shorter than that of its stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FasterPace {
+    /// Time from packet to packet.
+    pub period_ns: f64,
+    /// Packets that were sent so.
+    pub packets: u64,
 }
 
 /// All that `quaver chase` says of a run.

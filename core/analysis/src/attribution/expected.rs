@@ -4,7 +4,7 @@ use crate::distribution::median;
 use crate::model::{Layer, MISSING, PacketRun, PacketTable, distance_ns};
 use crate::pace::{self, Arrivals, Pace};
 use crate::series::{StreamLine, fit_line};
-use crate::summary::PaceSummary;
+use crate::summary::{FasterPace, PaceSummary};
 
 /// The expected instants of a run.
 pub(super) enum Expected<'a> {
@@ -103,29 +103,54 @@ pub(super) fn schedule(run: &PacketRun, slack_ns: i64, threshold_ns: impl Fn(f64
     };
     let arrivals = Arrivals { seq: &packets.seq, at: &at };
     let tolerance_ns = |period_ns: f64| on_schedule_ns(threshold_ns(period_ns), period_ns);
-    let Some(pace) = pace::learn(&arrivals, run.period_ns, tolerance_ns) else {
+    let Some(mut pace) = pace::learn(&arrivals, run.period_ns, &tolerance_ns) else {
         return Schedule {
             expected: arrival.map_or(Expected::Nothing, Expected::Path),
             period_ns: run.period_ns.unwrap_or(0.0),
             pace: None,
         };
     };
+    let parts = pace::parts(&arrivals, pace.period_ns, &tolerance_ns);
+    if let Some(longest) = parts.iter().filter(|part| part.own.is_none()).max_by_key(|part| part.rows.len())
+        && parts.len() > 1
+    {
+        let known = Some(run.period_ns.unwrap_or(pace.period_ns));
+        let of_it = arrivals.part(longest.rows.clone(), |part| pace::learn(part, known, &tolerance_ns));
+        pace = of_it.unwrap_or(pace);
+    }
     let mut told = PaceSummary {
         steady: pace.steady(),
         uncertainty_ns: pace.uncertainty_ns,
-        skipped_slots: if pace.steady() { pace.skipped_slots } else { 0 },
         on_schedule_share: pace.on_schedule_share,
-        instant_uncertainty_ns: 0,
+        ..PaceSummary::default()
     };
     let expected = if told.steady {
-        let learned = learned(packets, &arrivals, &pace, slack_ns.min(threshold_ns(pace.period_ns)));
+        let slack_ns = slack_ns.min(threshold_ns(pace.period_ns));
+        let learned = learned(packets, &arrivals, &pace, &parts, slack_ns);
         told.instant_uncertainty_ns = learned.uncertainty_ns;
+        told.skipped_slots = pace::skipped_slots(&arrivals, &pace, &parts);
+        told.faster = faster(&parts);
         Expected::Learned(LearnedSchedule { arrival, ..learned })
     } else {
         arrival.map_or(Expected::Nothing, Expected::Path)
     };
     let period_ns = if told.steady { pace.period_ns } else { mean_distance_ns(packets) };
     Schedule { expected, period_ns, pace: Some(told) }
+}
+
+/// Periods of the stretches in which the sender was faster, the one of most packets first. Those within a hundredth are one.
+fn faster(parts: &[pace::Part]) -> Vec<FasterPace> {
+    let mut found: Vec<FasterPace> = Vec::new();
+    for part in parts {
+        let Some(own) = part.own else { continue };
+        let packets = part.rows.len() as u64;
+        match found.iter_mut().find(|one| (one.period_ns / own.period_ns - 1.0).abs() < 0.01) {
+            Some(one) => one.packets += packets,
+            None => found.push(FasterPace { period_ns: own.period_ns, packets }),
+        }
+    }
+    found.sort_by_key(|one| std::cmp::Reverse(one.packets));
+    found
 }
 
 /// How far off its slot a packet is still on schedule, where packets are late beyond a threshold. Beyond half of a period the
@@ -162,15 +187,22 @@ fn learned<'a>(
     packets: &PacketTable,
     arrivals: &Arrivals<'_>,
     pace: &Pace,
+    parts: &[pace::Part],
     slack_ns: i64,
 ) -> LearnedSchedule<'a> {
     let mut due_before_app_ns = vec![MISSING; packets.len()];
     let mut late: Vec<i64> = Vec::with_capacity(packets.len());
     let horizon_ns = pace::horizon_ns(pace.period_ns);
-    pace::each_due(arrivals, pace.period_ns, horizon_ns, |row, due| {
-        due_before_app_ns[row] = distance_ns(packets.app_ns[row], due.due_ns);
-        late.extend(due.late_ns());
-    });
+    for part in parts {
+        let period_ns = part.own.unwrap_or(*pace).period_ns;
+        let first = part.rows.start;
+        arrivals.part(part.rows.clone(), |arrivals| {
+            pace::each_due(arrivals, period_ns, pace::horizon_ns(period_ns), |row, due| {
+                due_before_app_ns[first + row] = distance_ns(packets.app_ns[first + row], due.due_ns);
+                late.extend(due.late_ns());
+            });
+        });
+    }
     let typical_ns = typical(&due_before_app_ns, slack_ns).unwrap_or(0);
     // The scatter of those that nothing held up, and how far the period's error leads within the horizon.
     let usual = pace::typical(&mut late, slack_ns);

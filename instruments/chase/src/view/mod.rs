@@ -100,6 +100,10 @@ fn stream_line(input: &ChaseInput<'_>) -> Text {
     if let Some(skipped) = summary.pace.as_ref().map(|pace| pace.skipped_slots).filter(|slots| *slots > 0) {
         parts.push(format!("{} slots without a packet", Cell::Count(skipped)));
     }
+    let faster = summary.pace.iter().flat_map(|pace| &pace.faster).take(MOST_PACES);
+    parts.extend(faster.map(|one| {
+        format!("one every {} in {} of them", Cell::FineDuration(one.period_ns), Cell::Count(one.packets))
+    }));
     parts.push(format!("for {}", Cell::Duration(summary.duration_ns)));
     parts.join(" · ").into()
 }
@@ -120,6 +124,9 @@ fn period(summary: &ChaseSummary) -> String {
         None => format!("one packet every {period}"),
     }
 }
+
+/// Periods of stretches that are told, at most.
+const MOST_PACES: usize = 3;
 
 /// What lateness is in a stream without a period.
 const NO_PERIOD: &str = "The stream keeps to no steady period, so nothing tells when a packet is due. Lateness is what \

@@ -16,8 +16,12 @@ const MOST_PACKETS: usize = 1 << 15;
 const STRETCHES: usize = 16;
 /// Slopes are taken between stretches up to so many apart. A sender that skips a slot then spoils fewer than a fifth.
 const LAGS: usize = 4;
-/// After a silence of so long the pace is learned anew.
+/// After a silence of so long the pace is learned anew, ...
 const SILENCE_NS: i64 = 2_000_000_000;
+/// ... and where packets follow each other within this part of the period, without a pause that pays for it.
+const FASTER: f64 = 0.9;
+/// Distances are taken over so many packets, where a stretch has four times as many: several that come at once are no pace.
+const MOST_LAG: usize = 32;
 
 /// A packet by its number, extended over wraps, and its time.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +71,10 @@ impl LivePace {
     fn end_stretch(&mut self) -> Vec<Judged> {
         let origin = self.here[0].number;
         let period_ns = self.period_ns();
+        if period_ns.is_some_and(|period_ns| self.becomes_faster(period_ns)) {
+            *self = Self { last_ns: self.last_ns, ..Self::default() };
+            return Vec::new();
+        }
         let residual = |point: &Point| point.residual_ns(origin, period_ns.unwrap_or(0.0));
         let least = self.here.iter().copied().min_by_key(residual);
         let known = period_ns.filter(|_| self.earliest.len() >= STRETCHES / 2);
@@ -92,18 +100,39 @@ impl LivePace {
         judged
     }
 
+    /// Whether the sender left its period for a shorter one. One that catches up has made a pause before.
+    fn becomes_faster(&self, period_ns: f64) -> bool {
+        let lag = (self.here.len() / 4).clamp(1, MOST_LAG);
+        let mut paces: Vec<f64> = self
+            .here
+            .iter()
+            .zip(self.here.iter().skip(lag))
+            .filter_map(|(from, to)| slope(from, to))
+            .collect();
+        paces.sort_by(f64::total_cmp);
+        let Some(own_ns) = paces.get(paces.len() / 2).filter(|own| **own < FASTER * period_ns) else {
+            return false;
+        };
+        let gained_ns = (period_ns - own_ns) * self.here.len() as f64;
+        let both = || self.before.iter().chain(&self.here);
+        let pause_ns = both().zip(both().skip(1)).map(|(from, to)| to.ns - from.ns).max().unwrap_or(0);
+        pause_ns as f64 - period_ns < gained_ns / 2.0
+    }
+
     /// Median slope between the earliest packets of stretches.
     fn period_ns(&self) -> Option<f64> {
         let points = &self.earliest;
-        let slope = |from: &Point, to: &Point| {
-            let packets = to.number.checked_sub(from.number).filter(|packets| *packets > 0)?;
-            Some((to.ns - from.ns) as f64 / packets as f64)
-        };
         let pairs = (1..=LAGS).flat_map(|lag| points.iter().zip(points.iter().skip(lag)));
         let mut slopes: Vec<f64> = pairs.filter_map(|(from, to)| slope(from, to)).collect();
         slopes.sort_by(f64::total_cmp);
         slopes.get(slopes.len() / 2).copied()
     }
+}
+
+/// Time per packet between two; none where the later one has no higher number.
+fn slope(from: &Point, to: &Point) -> Option<f64> {
+    let packets = to.number.checked_sub(from.number).filter(|packets| *packets > 0)?;
+    Some((to.ns - from.ns) as f64 / packets as f64)
 }
 
 /// Sequence numbers of `bits` bits, extended over wraps, and the packets that are missing between them.
@@ -182,6 +211,29 @@ mod tests {
             "{:?}",
             seen.iter().map(|seen| seen.1).max()
         );
+    }
+
+    #[test]
+    fn a_sender_that_becomes_faster_makes_no_packet_late() {
+        for share in [0.3, 0.5, 0.8] {
+            let earlier = |number: u64| -(number.saturating_sub(4_000) as f64 * 1e6 * (1.0 - share)) as i64;
+            let seen = follow(1e6, 12_000, earlier);
+            assert!(seen.len() > 8_000, "{share}: {}", seen.len());
+            let worst = seen.iter().max_by_key(|seen| seen.1);
+            assert!(worst.is_some_and(|worst| worst.1 < 2_000), "{share}: {worst:?}");
+        }
+    }
+
+    #[test]
+    fn a_sender_that_catches_up_is_late() {
+        // 300 ms without a packet, then all that were due, one each 20 us.
+        let held = |number: u64| match number {
+            4_000..4_300 => 300_000_000 - (number as i64 - 4_000) * 980_000,
+            _ => 0,
+        };
+        let seen = follow(1e6, 8_000, |number| held(number).max(0));
+        let late = seen.iter().filter(|seen| seen.1 > 100_000).count();
+        assert!(late.abs_diff(300) < 10, "{late}");
     }
 
     #[test]

@@ -282,6 +282,59 @@ fn video_in_bursts_has_no_steady_period_and_is_not_late() {
     assert!(analysis.summary.causes.is_empty(), "not late on arrival: {:?}", analysis.summary.causes);
 }
 
+/// A packet each `PERIOD_NS`, but for some rows.
+fn with_distances(seed: u64, distance: impl Fn(usize) -> f64) -> Sent {
+    let (mut random, mut at) = (random(seed), START_NS);
+    let sent = (0..PACKETS).map(|number| {
+        at += distance(number);
+        (number as u64, at + random.real(5_000.0))
+    });
+    sent.collect()
+}
+
+#[test]
+fn a_sender_that_becomes_faster_makes_no_packet_late() {
+    for (seed, share) in [(50, 0.3), (51, 0.5), (52, 0.77)] {
+        let fast = 3_000..7_001;
+        let sent = with_distances(seed, |row| PERIOD_NS * if fast.contains(&row) { share } else { 1.0 });
+        let mut run = received(&sent);
+        let analysis = analyze(&run);
+        let period = analysis.summary.period_ns / PERIOD_NS;
+        assert!((period - 1.0).abs() < 1e-5, "seed {seed}: {period}");
+        assert_eq!(late_rows(&analysis), [0; 0], "seed {seed}: {:?}", analysis.summary.pace);
+        let pace = analysis.summary.pace.unwrap();
+        let [faster] = &pace.faster[..] else { panic!("{pace:?}") };
+        assert!((faster.period_ns / (share * PERIOD_NS) - 1.0).abs() < 1e-3, "{faster:?}");
+        assert!(faster.packets.abs_diff(4_000) <= 4, "{faster:?}");
+        assert!(pace.skipped_slots <= 2, "{pace:?}");
+        // A packet that is held up is late in either part.
+        for row in [1_000, 5_000, 9_000] {
+            run.packets.app_ns[row] += 3_000_000;
+            run.packets.layers[0].before_app_ns[row] += 3_000_000;
+        }
+        assert_eq!(late_rows(&analyze(&run)), [1_000, 5_000, 9_000], "seed {seed}");
+    }
+}
+
+#[test]
+fn a_sender_that_catches_up_keeps_its_schedule_and_is_late() {
+    // 100 ms without a packet, then all that were due, one each 10 us.
+    let stalled = 500usize;
+    let sent = with_distances(53, |row| match row {
+        5_000 => PERIOD_NS * stalled as f64,
+        5_001..5_500 => 10_000.0,
+        _ => PERIOD_NS,
+    });
+    let analysis = analyze(&received(&sent));
+    assert!((analysis.summary.period_ns / PERIOD_NS - 1.0).abs() < 1e-5, "{:?}", analysis.summary.pace);
+    let late = late_rows(&analysis);
+    assert!(
+        late.len().abs_diff(stalled) <= 20 && late.iter().all(|row| (5_000..5_500).contains(row)),
+        "{late:?}"
+    );
+    assert!(analysis.summary.pace.unwrap().faster.is_empty());
+}
+
 #[test]
 fn a_sender_that_sleeps_between_packets_has_no_schedule_to_be_late_by() {
     let (mut random, mut at) = (random(20), START_NS);

@@ -5,8 +5,13 @@
 //! all that follows, and with it that instant. A packet that is held up moves only itself. Packets that are lost without
 //! numbers, and a sender that begins its schedule anew, look like skipped slots.
 
+mod changes;
+
+pub(crate) use changes::{Part, parts};
+
 use crate::distribution::median;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Packets are compared with those that follow within this time, ...
 const HORIZON_NS: i64 = 1_000_000_000;
@@ -35,6 +40,14 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) seq: &'a [u64],
     /// When each arrived; none where it was not stamped.
     pub(crate) at: &'a dyn Fn(usize) -> Option<i64>,
+}
+
+impl Arrivals<'_> {
+    /// Hands some of the rows to `take`.
+    pub(crate) fn part<T>(&self, rows: Range<usize>, take: impl FnOnce(&Arrivals<'_>) -> T) -> T {
+        let at = |row: usize| (self.at)(rows.start + row);
+        take(&Arrivals { seq: &self.seq[rows.clone()], at: &at })
+    }
 }
 
 /// What a stream's arrivals tell of its period.
@@ -66,21 +79,21 @@ impl Pace {
 pub(crate) fn learn(
     arrivals: &Arrivals<'_>,
     known_ns: Option<f64>,
-    tolerance_ns: impl Fn(f64) -> i64,
+    tolerance_ns: &impl Fn(f64) -> i64,
 ) -> Option<Pace> {
     let rows = arrivals.seq.len();
-    let part = rows.min(MOST_TRIED);
-    let from = (rows - part) / 2;
-    let at = |row: usize| (arrivals.at)(from + row);
-    let tried = Arrivals { seq: &arrivals.seq[from..from + part], at: &at };
-    let guesses = known_ns.map_or_else(|| guesses(&tried), |period_ns| vec![period_ns]);
-    let fits = guesses.into_iter().filter_map(|guess| refine(&tried, guess, &tolerance_ns));
-    let best = fits.max_by(|a, b| {
-        let steady = a.steady().cmp(&b.steady());
-        let share = a.on_schedule_share.total_cmp(&b.on_schedule_share);
-        steady.then(b.scatter_ns.cmp(&a.scatter_ns)).then(share)
+    let tried = rows.min(MOST_TRIED);
+    let from = (rows - tried) / 2;
+    let best = arrivals.part(from..from + tried, |tried| {
+        let guesses = known_ns.map_or_else(|| guesses(tried), |period_ns| vec![period_ns]);
+        let fits = guesses.into_iter().filter_map(|guess| refine(tried, guess, tolerance_ns));
+        fits.max_by(|a, b| {
+            let steady = a.steady().cmp(&b.steady());
+            let share = a.on_schedule_share.total_cmp(&b.on_schedule_share);
+            steady.then(b.scatter_ns.cmp(&a.scatter_ns)).then(share)
+        })
     })?;
-    refine(arrivals, best.period_ns, &tolerance_ns)
+    refine(arrivals, best.period_ns, tolerance_ns)
 }
 
 /// Periods that the distances of packets tell: their mode, and the medians over several packets.
@@ -147,6 +160,24 @@ fn refine(arrivals: &Arrivals<'_>, guess_ns: f64, tolerance_ns: &impl Fn(f64) ->
         used_share: numbers as f64 / (numbers as f64 + skipped.max(0.0)),
         scatter_ns: median(&mut lateness)?,
     })
+}
+
+/// Slots without a packet, where each part keeps its own period.
+pub(crate) fn skipped_slots(arrivals: &Arrivals<'_>, pace: &Pace, parts: &[Part]) -> u64 {
+    if parts.len() < 2 {
+        return pace.skipped_slots;
+    }
+    let of = |part: &Part| {
+        let period_ns = part.own.unwrap_or(*pace).period_ns;
+        let (mut skipped, mut counter) = (0.0, SlotCounter::default());
+        arrivals.part(part.rows.clone(), |arrivals| {
+            each_due(arrivals, period_ns, horizon_ns(period_ns), |_, due| {
+                skipped += counter.skipped(due.level_ns, period_ns);
+            });
+        });
+        skipped.max(0.0) as u64
+    };
+    parts.iter().map(of).sum()
 }
 
 /// How far ahead a packet is compared with others.
