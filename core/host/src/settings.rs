@@ -3,6 +3,7 @@
 //! Whatever writes a setting writes it through the [`journal`]: what is about to be changed is on disk before it is
 //! changed. A [`knob`] is one setting; [`contact`] is the only place where one is written.
 
+pub mod class;
 pub mod contact;
 pub mod error;
 pub mod ethtool;

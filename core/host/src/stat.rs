@@ -21,6 +21,8 @@ pub struct Stat {
     pub started_ticks: u64,
     /// CPU that it ran on last.
     pub cpu: Option<u16>,
+    /// Priority under SCHED_FIFO and SCHED_RR, else 0.
+    pub realtime_priority: Option<u32>,
     /// SCHED_* of sched(7).
     pub policy: Option<i32>,
 }
@@ -45,6 +47,7 @@ impl Stat {
             ran_ticks: field(14)?.parse::<u64>().ok()?.saturating_add(field(15)?.parse().ok()?),
             started_ticks: field(22)?.parse().ok()?,
             cpu: field(39).and_then(|cpu| cpu.parse().ok()),
+            realtime_priority: field(40).and_then(|priority| priority.parse().ok()),
             policy: field(41).and_then(|policy| policy.parse().ok()),
         })
     }

@@ -34,7 +34,8 @@ pub struct CureArgs {
     /// What is to become smaller
     #[arg(long, value_enum, default_value = "late-share", value_name = "FIGURE")]
     pub objective: Objective,
-    /// Try these sources' remedies only, also those that are tried only when named (`quaver tune audit` lists them)
+    /// Try these sources' remedies only, also those that are tried only when named (`quaver tune audit` lists them). The
+    /// remedy receiver-class gives the threads of --pid SCHED_FIFO
     #[arg(long, value_delimiter = ',', value_name = "ID,...")]
     pub only: Vec<String>,
     /// Do not try these

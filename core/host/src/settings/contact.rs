@@ -1,5 +1,6 @@
 //! The only place where settings are read for writing, and written.
 
+use super::class::ThreadClass;
 use super::error::TuneError;
 use super::knob::{ABSENT, Knob, PRESENT, chosen};
 use crate::root::{HostRoot, parse_cpu_list};
@@ -25,6 +26,9 @@ pub trait Contact: Debug + Send + Sync {
 
     /// Lets a thread run on these CPUs only.
     fn set_thread_cpus(&self, tid: u32, cpus: &[u16]) -> io::Result<()>;
+
+    /// Gives a thread a scheduling class.
+    fn set_thread_class(&self, tid: u32, class: ThreadClass) -> io::Result<()>;
 
     /// What a network driver says ([`super::ethtool`]).
     fn ethtool(&self, interface: &str, field: &str) -> io::Result<String>;
@@ -103,6 +107,11 @@ impl Contact for Machine {
         Ok(rustix::thread::sched_setaffinity(Some(tid), &set)?)
     }
 
+    fn set_thread_class(&self, tid: u32, class: ThreadClass) -> io::Result<()> {
+        self.only_here()?;
+        class.set(tid)
+    }
+
     fn ethtool(&self, interface: &str, field: &str) -> io::Result<String> {
         self.only_here()?;
         super::ethtool::get(interface, field)
@@ -150,6 +159,7 @@ pub fn read(contact: &dyn Contact, knob: &Knob) -> Result<Vec<u8>, TuneError> {
         Knob::File { path } => std::fs::read(root.path(path)),
         Knob::Irq { irq } => std::fs::read(root.path(&format!("/proc/irq/{irq}/smp_affinity_list"))),
         Knob::Thread { tid } => thread_cpus(root, *tid).map(String::into_bytes),
+        Knob::Class { tid } => ThreadClass::of(root, *tid).map(|class| class.to_string().into_bytes()),
         Knob::Directory { path } => {
             Ok(if root.path(path).is_dir() { PRESENT } else { ABSENT }.as_bytes().to_vec())
         }
@@ -186,6 +196,7 @@ pub fn write(contact: &dyn Contact, knob: &Knob, bytes: &[u8]) -> Result<(), Tun
         Knob::File { path } => contact.write_file(path, bytes),
         Knob::Irq { irq } => contact.write_file(&format!("/proc/irq/{irq}/smp_affinity_list"), bytes),
         Knob::Thread { tid } => contact.set_thread_cpus(*tid, &parse_cpu_list(&value)),
+        Knob::Class { tid } => value.parse().and_then(|class| contact.set_thread_class(*tid, class)),
         Knob::Directory { path } => contact.set_directory(path, value == PRESENT),
         Knob::Config { path } => contact.replace_file(path, (bytes != ABSENT.as_bytes()).then_some(bytes)),
         Knob::Unit { name } => contact.set_unit(name, value == "active"),
@@ -227,7 +238,7 @@ fn absent(knob: &Knob) -> String {
             None => "no such file".to_owned(),
         },
         Knob::Irq { .. } => "no such interrupt".to_owned(),
-        Knob::Thread { .. } => "no such thread".to_owned(),
+        Knob::Thread { .. } | Knob::Class { .. } => "no such thread".to_owned(),
         Knob::Ethtool { .. } => "no such interface, or its driver has no such setting".to_owned(),
         Knob::Held { .. } => "no such device".to_owned(),
         Knob::Unit { .. } => "no service manager to ask (systemctl)".to_owned(),
@@ -253,7 +264,9 @@ fn refusal(knob: &Knob, os: Option<i32>, error: &io::Error) -> String {
 pub fn identity(contact: &dyn Contact, knob: &Knob) -> Option<String> {
     let root = contact.root();
     match knob {
-        Knob::Thread { tid } => start_time(root, *tid).map(|ticks| format!("started {ticks}")),
+        Knob::Thread { tid } | Knob::Class { tid } => {
+            start_time(root, *tid).map(|ticks| format!("started {ticks}"))
+        }
         Knob::Irq { irq } => {
             let folder = format!("/proc/irq/{irq}");
             let names = root.names(&folder).into_iter();

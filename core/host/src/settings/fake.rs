@@ -1,5 +1,6 @@
 //! A machine made of files that answers writes as a kernel does, for tests.
 
+use super::class::ThreadClass;
 use super::contact::{Contact, Machine};
 use super::journal::JournalPlace;
 use super::knob::{cpu_list, cpu_mask, mask_cpus};
@@ -188,6 +189,18 @@ impl Contact for FakeKernel {
             _ => format!("{line}\n"),
         };
         self.machine.write_file(&path, status.lines().map(line).collect::<String>().as_bytes())
+    }
+
+    fn set_thread_class(&self, tid: u32, class: ThreadClass) -> io::Result<()> {
+        let path = format!("/proc/{tid}/stat");
+        let stat = self.root.text(&path).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
+        let (head, rest) = stat.rsplit_once(')').ok_or(io::ErrorKind::InvalidData)?;
+        let mut fields: Vec<String> = rest.split_whitespace().map(str::to_owned).collect();
+        let (policy, priority) = class.numbers();
+        // proc(5) counts fields from 1, and the first two stand before.
+        fields.resize(fields.len().max(39), "0".to_owned());
+        (fields[37], fields[38]) = (priority.to_string(), policy.to_string());
+        self.machine.write_file(&path, format!("{head}) {}\n", fields.join(" ")).as_bytes())
     }
 
     fn ethtool(&self, interface: &str, field: &str) -> io::Result<String> {

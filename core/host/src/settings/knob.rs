@@ -23,6 +23,11 @@ pub enum Knob {
         /// Thread number.
         tid: u32,
     },
+    /// Scheduling class of a thread ([`super::class`]).
+    Class {
+        /// Thread number.
+        tid: u32,
+    },
     /// A setting of a network device's driver.
     Ethtool {
         /// Name of the interface.
@@ -84,7 +89,7 @@ impl Knob {
             Self::File { path } | Self::Directory { path } | Self::Config { path } => Some(path.clone()),
             Self::Irq { irq } => Some(format!("/proc/irq/{irq}/smp_affinity_list")),
             Self::Held { device } => Some(device.clone()),
-            Self::Thread { .. } | Self::Ethtool { .. } | Self::Unit { .. } => None,
+            Self::Thread { .. } | Self::Class { .. } | Self::Ethtool { .. } | Self::Unit { .. } => None,
         }
     }
 
@@ -136,7 +141,7 @@ impl Knob {
                 let bad = name.is_empty() || name.starts_with('-') || !name.chars().all(fits);
                 return bad.then(|| format!("{name:?} is no name of a unit"));
             }
-            Self::Irq { .. } | Self::Thread { .. } => return None,
+            Self::Irq { .. } | Self::Thread { .. } | Self::Class { .. } => return None,
         };
         let places: &[&str] = match self {
             Self::File { .. } => &["/proc/sys/", "/proc/irq/default_smp_affinity", "/sys/"],
@@ -285,6 +290,7 @@ impl fmt::Display for Knob {
             },
             Self::Irq { irq } => write!(f, "affinity of irq {irq}"),
             Self::Thread { tid } => write!(f, "affinity of thread {tid}"),
+            Self::Class { tid } => write!(f, "scheduling class of thread {tid}"),
             Self::Ethtool { interface, field } => write!(f, "{field} of {interface}"),
             Self::Held { device } => f.write_str(device),
             Self::Unit { name } => f.write_str(name),

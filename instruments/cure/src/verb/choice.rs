@@ -3,6 +3,7 @@
 use crate::args::{Allow, CureArgs};
 use crate::summary::{NotTried, Remedy};
 use quaver_analysis::summary::CauseSummary;
+use quaver_host::settings::class::ThreadClass;
 use quaver_host::settings::contact::Contact;
 use quaver_host::settings::knob::{Change, Durability, Knob};
 use quaver_tune::audit::{Audited, audit, signs};
@@ -29,14 +30,23 @@ pub(super) struct Choice {
     pub(super) not_tried: Vec<NotTried>,
 }
 
+/// What a receiver suffers from.
+pub(super) struct Found<'a> {
+    pub(super) causes: &'a [CauseSummary],
+    /// Threads of a receiver of somebody else.
+    pub(super) threads: &'a [u32],
+}
+
+/// Gives the threads of a running receiver a class: no row of the catalogue, which knows the host alone.
+pub(super) const RECEIVER_CLASS: &str = "receiver-class";
+/// The source that it removes.
+const BESIDE_OTHERS: &str = "cfs-preempt";
+/// Before all ordinary threads, and behind all other real-time ones.
+const FIRST_REALTIME: &str = "fifo:1";
+
 /// Chooses for a receiver. Reads only.
-pub(super) fn choose(
-    args: &CureArgs,
-    contact: &dyn Contact,
-    target: &Target,
-    causes: &[CauseSummary],
-) -> Choice {
-    let costs = by_source(causes);
+pub(super) fn choose(args: &CureArgs, contact: &dyn Contact, target: &Target, found: &Found<'_>) -> Choice {
+    let costs = by_source(found.causes);
     let view = View::new(contact, target);
     let mut audited = audit(&view, &Snapshot::take(&view, &signs()), None, Some(&costs));
     // What cost most comes first; then what is set badly although no late packet showed it.
@@ -53,7 +63,57 @@ pub(super) fn choose(
             sort(args, target, &one, &mut choice);
         }
     }
+    let share = costs.get(BESIDE_OTHERS).map(|cost| cost.share);
+    if share.is_some() || args.only.iter().any(|id| id == RECEIVER_CLASS) {
+        class_of_receiver(args, contact, found.threads, share, &mut choice);
+    }
     choice
+}
+
+/// A class before all ordinary threads for the threads of somebody's receiver, which has to share its CPU with them.
+fn class_of_receiver(
+    args: &CureArgs,
+    contact: &dyn Contact,
+    threads: &[u32],
+    cause_share: Option<f64>,
+    choice: &mut Choice,
+) {
+    let named = args.only.iter().any(|id| id == RECEIVER_CLASS);
+    let left_out = args.except.iter().any(|id| id == RECEIVER_CLASS) || !(named || args.only.is_empty());
+    let root = contact.root();
+    let ordinary = |tid: &&u32| ThreadClass::of(root, **tid).is_ok_and(ThreadClass::is_ordinary);
+    let threads: Vec<u32> = threads.iter().filter(ordinary).copied().collect();
+    if left_out || threads.is_empty() {
+        return;
+    }
+    let limit = root.text("/proc/sys/kernel/sched_rt_runtime_us");
+    if limit.is_some_and(|limit| limit.trim().starts_with('-')) {
+        choice.not_tried.push(NotTried {
+            id: RECEIVER_CLASS.to_owned(),
+            why:
+                "nothing limits real-time threads here, so a receiver that never sleeps would lock up its CPU"
+                    .to_owned(),
+            how: "kernel.sched_rt_runtime_us = 950000".to_owned(),
+        });
+        return;
+    }
+    let change = |tid| Change::new(Knob::Class { tid }, FIRST_REALTIME).of_row(RECEIVER_CLASS);
+    let changes: Vec<Change> = threads.into_iter().map(change).collect();
+    let remedy = Remedy {
+        id: RECEIVER_CLASS.to_owned(),
+        mechanism: "the receiver shares its CPU with ordinary threads, as one of them".to_owned(),
+        risk: "ordinary threads on its CPU wait for as long as the receiver works".to_owned(),
+        changes: changes.iter().map(|change| format!("{} = {}", change.knob, change.value)).collect(),
+        cause_share,
+        effect: None,
+        verdict: None,
+        withdrawn: None,
+    };
+    choice.not_tried.retain(|one| one.id != BESIDE_OTHERS);
+    let share = |remedy: &Remedy| remedy.cause_share.unwrap_or(0.0);
+    let place = choice.candidates.iter().position(|one| share(&one.remedy) < share(&remedy));
+    let place = place.unwrap_or(choice.candidates.len());
+    choice.candidates.insert(place, Candidate { remedy, changes });
 }
 
 /// Puts one row where it belongs.

@@ -291,6 +291,7 @@ pub(super) fn look(root: &HostRoot, cpus: &[u16]) -> anyhow::Result<Vec<Policy>>
 mod tests {
     use super::*;
     use quaver_host::cpufreq::policies;
+    use quaver_host::settings::class::ThreadClass;
     use quaver_host::settings::contact::{Contact, Machine};
     use std::io;
     use std::path::PathBuf;
@@ -331,6 +332,10 @@ mod tests {
 
         fn set_thread_cpus(&self, tid: u32, cpus: &[u16]) -> io::Result<()> {
             self.machine.set_thread_cpus(tid, cpus)
+        }
+
+        fn set_thread_class(&self, tid: u32, class: ThreadClass) -> io::Result<()> {
+            self.machine.set_thread_class(tid, class)
         }
 
         fn ethtool(&self, interface: &str, field: &str) -> io::Result<String> {

@@ -63,7 +63,9 @@ fn of_lock(lock: &LockSummary, contention: &ContentionSummary, names: &SyncNames
     let mut all = Vec::new();
     let name = &lock.name;
     let one = &lock.figures;
-    let halved = lock.gain.map(|gain| gain.hold_halved).filter(|gain| *gain >= WORTH);
+    // Less work below a lock that nobody waits for is less work, and no matter of the lock.
+    let matters = one.wait.total_ns as f64 >= MATTERS * lived_ns(contention) as f64;
+    let halved = lock.gain.map(|gain| gain.hold_halved).filter(|gain| matters && *gain >= WORTH);
     if let Some(gain) = halved {
         let mut evidence =
             vec![format!("Held for half as long, the run is {} shorter by replay.", Cell::Share(gain))];

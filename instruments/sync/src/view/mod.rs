@@ -91,13 +91,13 @@ fn verdict(digest: &SyncDigest) -> Option<Text> {
     if results.late.count == 0 {
         let threshold = time(results.settings.threshold_ns);
         return Some(match waited {
-            Some(waited) => text!("{waited} No wake-up took longer than {threshold}."),
+            Some(waited) => text!("{waited} No operation was late."),
             None => text!("No synchronization took longer than {threshold}."),
         });
     }
     let largest = results.classes.iter().max_by_key(|one| one.late.total_ns)?;
     let lost = text!(
-        "Threads lost {} to wake-ups. Largest class ({}): {}.",
+        "Late operations cost {}, {} of it in the class {}.",
         time(results.late.total_ns),
         Cell::Share(largest.share.unwrap_or(0.0)),
         largest.class.name()

@@ -5,6 +5,7 @@ use super::super::super::knob::{Change, Knob};
 use super::super::super::{Journal, JournalPlace, TuneError};
 use super::super::{Fate, Others, Undone};
 use crate::root::HostRoot;
+use crate::settings::class::ThreadClass;
 use crate::settings::contact::Contact;
 use std::io;
 use std::sync::Arc;
@@ -98,6 +99,9 @@ impl Contact for Fertile {
             std::fs::read_to_string(self.root().path(PARTITION)).is_ok_and(|kind| kind == "isolated\n");
         let cpus: Vec<u16> = cpus.iter().copied().filter(|cpu| !isolated || *cpu != 3).collect();
         self.kernel.set_thread_cpus(tid, &cpus)
+    }
+    fn set_thread_class(&self, tid: u32, class: ThreadClass) -> io::Result<()> {
+        self.kernel.set_thread_class(tid, class)
     }
     fn ethtool(&self, interface: &str, field: &str) -> io::Result<String> {
         self.kernel.ethtool(interface, field)

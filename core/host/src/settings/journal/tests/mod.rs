@@ -22,6 +22,10 @@ fn machine() -> FakeMachine {
         ("proc/irq/42/smp_affinity_list", "0-3\n"),
         ("proc/irq/42/managed", ""),
         ("proc/77/status", THREAD),
+        (
+            "proc/79/stat",
+            "79 (receiver) S 1 79 79 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 31 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 3 0 0\n",
+        ),
         ("proc/77/stat", "77 (kworker/u8:1) S 2 0 0 0 -1 69238880 0 0 0 0 0 0 0 0 20 0 1 0 31 0 0\n"),
         ("proc/78/status", "Name:\tksoftirqd/1\nCpus_allowed_list:\t1\nbound\n"),
         ("sys/devices/system/cpu/online", "0-3\n"),
@@ -63,5 +67,6 @@ fn changes() -> Vec<Change> {
         file("/sys/module/x/parameters/even", "5"),
         ethtool("coalesce.rx-usecs", "9"),
         ethtool("feature.rx-gro", "off"),
+        Change::new(Knob::Class { tid: 79 }, "fifo:1"),
     ]
 }

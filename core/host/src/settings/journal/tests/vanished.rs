@@ -114,3 +114,18 @@ fn a_setting_of_another_namespace_is_reached_or_known_to_be_gone() {
     assert!(matches!(revert(&journal).fate, Fate::Vanished { .. }));
     assert_eq!(machine.text("proc/sys/net/core/netdev_budget"), "600\n", "this one is another namespace's");
 }
+
+#[test]
+fn the_class_of_a_thread_is_put_back_but_not_to_another_of_its_number() {
+    let machine = machine();
+    let class = || Change::new(Knob::Class { tid: 79 }, "fifo:1");
+    let before = machine.text("proc/79/stat");
+    let journal = kept(&machine, &class());
+    assert!(machine.text("proc/79/stat").contains(" 17 3 1 1"), "{}", machine.text("proc/79/stat"));
+    assert!(matches!(revert(&journal).fate, Fate::Restored));
+    assert_eq!(machine.text("proc/79/stat"), before);
+    let journal = kept(&machine, &class());
+    machine.file("proc/79/stat", &machine.text("proc/79/stat").replace(" 31 ", " 5031 "));
+    assert!(matches!(revert(&journal).fate, Fate::Vanished { .. }));
+    assert!(machine.text("proc/79/stat").contains(" 17 3 1 1"));
+}
