@@ -2,13 +2,13 @@
 
 use crate::args::{Allow, CureArgs};
 use crate::summary::{NotTried, Remedy};
-use quaver_analysis::summary::CauseSummary;
+use quaver_host::root::HostRoot;
 use quaver_host::settings::class::ThreadClass;
 use quaver_host::settings::contact::Contact;
 use quaver_host::settings::knob::{Change, Durability, Knob};
 use quaver_tune::audit::{Audited, audit, signs};
 use quaver_tune::survey::{Snapshot, Target, Verdict, View};
-use quaver_tune::verb::costs::by_source;
+use quaver_tune::verb::costs::Costs;
 
 /// A remedy with what it sets.
 pub(super) struct Candidate {
@@ -32,7 +32,8 @@ pub(super) struct Choice {
 
 /// What a receiver suffers from.
 pub(super) struct Found<'a> {
-    pub(super) causes: &'a [CauseSummary],
+    /// What each source cost.
+    pub(super) costs: Costs,
     /// Threads of a receiver of somebody else.
     pub(super) threads: &'a [u32],
 }
@@ -46,9 +47,9 @@ const FIRST_REALTIME: &str = "fifo:1";
 
 /// Chooses for a receiver. Reads only.
 pub(super) fn choose(args: &CureArgs, contact: &dyn Contact, target: &Target, found: &Found<'_>) -> Choice {
-    let costs = by_source(found.causes);
+    let costs = &found.costs;
     let view = View::new(contact, target);
-    let mut audited = audit(&view, &Snapshot::take(&view, &signs()), None, Some(&costs));
+    let mut audited = audit(&view, &Snapshot::take(&view, &signs()), None, Some(costs));
     // What cost most comes first; then what is set badly although no late packet showed it.
     audited.sort_by_key(|one| {
         (std::cmp::Reverse(one.cost.as_ref().map_or(0, |cost| cost.time_ns)), one.row.order)
@@ -60,7 +61,7 @@ pub(super) fn choose(args: &CureArgs, contact: &dyn Contact, target: &Target, fo
             continue;
         }
         if named || one.cost.is_some() || one.verdict == Verdict::Hurts {
-            sort(args, target, &one, &mut choice);
+            sort(args, contact.root(), target, &one, &mut choice);
         }
     }
     let share = costs.get(BESIDE_OTHERS).map(|cost| cost.share);
@@ -117,7 +118,7 @@ fn class_of_receiver(
 }
 
 /// Puts one row where it belongs.
-fn sort(args: &CureArgs, target: &Target, one: &Audited, choice: &mut Choice) {
+fn sort(args: &CureArgs, root: &HostRoot, target: &Target, one: &Audited, choice: &mut Choice) {
     let id = one.row.id.clone();
     let mut not_tried = |why: String, how: String| {
         choice.not_tried.push(NotTried { id: id.clone(), why, how });
@@ -154,7 +155,7 @@ fn sort(args: &CureArgs, target: &Target, one: &Audited, choice: &mut Choice) {
         not_tried(format!("it is tried only when named: {}", one.row.risk), command);
         return;
     }
-    let foreign = changes.iter().find(|change| !is_receivers(&change.knob, target));
+    let foreign = changes.iter().find(|change| !is_receivers(&change.knob, target, root));
     if let Some(change) = foreign.filter(|_| args.allow == Allow::Receiver) {
         let why = format!("{} is not the receiver's alone", change.knob);
         not_tried(why, "--allow host".to_owned());
@@ -175,35 +176,102 @@ fn sort(args: &CureArgs, target: &Target, one: &Audited, choice: &mut Choice) {
     choice.candidates.push(Candidate { remedy, changes });
 }
 
-/// Whether a setting is of the receiver's CPU or interface, and of nobody else.
-fn is_receivers(knob: &Knob, target: &Target) -> bool {
+/// Whether a setting is of the receiver, its CPU or its interface, and of nobody else.
+fn is_receivers(knob: &Knob, target: &Target, root: &HostRoot) -> bool {
     let of_interface = |name: &str| target.interface.as_deref() == Some(name);
     match knob {
         Knob::Ethtool { interface, .. } => of_interface(interface),
         Knob::File { path } => {
             let interface = path.strip_prefix("/sys/class/net/").and_then(|rest| rest.split('/').next());
-            interface.is_some_and(of_interface) || knob.cpu().is_some_and(|cpu| target.cpus.contains(&cpu))
+            let group =
+                path.strip_prefix("/sys/fs/cgroup/").and(path.rsplit_once('/')).map(|(group, _)| group);
+            interface.is_some_and(of_interface)
+                || knob.cpu().is_some_and(|cpu| target.cpus.contains(&cpu))
+                || group.zip(target.process).is_some_and(|(group, process)| is_alone(root, group, process))
         }
         _ => false,
     }
 }
 
+/// Whether a control group has no process but this one, and no group below it.
+fn is_alone(root: &HostRoot, group: &str, process: u32) -> bool {
+    let members = root.text(&format!("{group}/cgroup.procs")).unwrap_or_default();
+    let groups = root.names(group).into_iter().any(|name| root.path(&format!("{group}/{name}")).is_dir());
+    !groups && members.split_whitespace().eq([process.to_string()])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
+    use quaver_host::settings::fake::FakeMachine;
+    use quaver_tune::audit::Cost;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: CureArgs,
+    }
+
+    /// A machine on which thread 70 is a receiver of that class, with what is found for it.
+    fn chosen_for(class: &str, limit: &str, words: &[&str]) -> Choice {
+        let (policy, priority) = if class == "fifo" { (1, 5) } else { (0, 0) };
+        let fields = "S 1 70 70 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 31 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 1";
+        let machine = FakeMachine::new(&[
+            ("proc/70/stat", &format!("70 (player) {fields} {priority} {policy}\n")),
+            ("proc/sys/kernel/sched_rt_runtime_us", limit),
+            ("sys/devices/system/cpu/online", "0-1\n"),
+        ]);
+        let target = Target { cpus: vec![1], interface: None, process: Some(70) };
+        let place = machine.place();
+        let cost = Cost { time_ns: 9_000_000, share: 0.9, worst_ns: 3_000_000 };
+        let costs = Costs::from([(BESIDE_OTHERS.to_owned(), cost)]);
+        let args = Line::parse_from([&["cure", "--pid", "70"], words].concat()).args;
+        choose(&args, place.contact(), &target, &Found { costs, threads: &[70] })
+    }
+
+    #[test]
+    fn a_receiver_that_shares_its_cpu_gets_a_class_before_others() {
+        let choice = chosen_for("other", "950000\n", &[]);
+        let [first, ..] = &choice.candidates[..] else { panic!("nothing to try") };
+        assert_eq!((first.remedy.id.as_str(), first.remedy.cause_share), (RECEIVER_CLASS, Some(0.9)));
+        assert_eq!(first.remedy.changes, ["scheduling class of thread 70 = fifo:1"]);
+        assert!(choice.not_tried.iter().all(|one| one.id != BESIDE_OTHERS));
+    }
+
+    #[test]
+    fn no_class_is_given_to_a_real_time_thread_nor_where_nothing_limits_those() {
+        let given = |choice: &Choice| choice.candidates.iter().any(|one| one.remedy.id == RECEIVER_CLASS);
+        assert!(!given(&chosen_for("fifo", "950000\n", &[])));
+        assert!(!given(&chosen_for("other", "950000\n", &["--except", RECEIVER_CLASS])));
+        assert!(!given(&chosen_for("other", "950000\n", &["--only", "tick"])));
+        let unlimited = chosen_for("other", "-1\n", &[]);
+        assert!(!given(&unlimited));
+        assert!(unlimited.not_tried.iter().any(|one| one.id == RECEIVER_CLASS));
+    }
 
     #[test]
     fn settings_of_other_cpus_interfaces_and_of_the_host_are_not_the_receivers() {
-        let target = Target { cpus: vec![3], interface: Some("eth0".to_owned()) };
-        let file = |path: &str| is_receivers(&Knob::file(path), &target);
+        let target = Target { cpus: vec![3], interface: Some("eth0".to_owned()), process: Some(70) };
+        let machine = FakeMachine::new(&[
+            ("sys/fs/cgroup/its/cgroup.procs", "70\n"),
+            ("sys/fs/cgroup/shared/cgroup.procs", "70\n71\n"),
+            ("sys/fs/cgroup/above/cgroup.procs", "70\n"),
+            ("sys/fs/cgroup/above/below/cgroup.procs", "71\n"),
+        ]);
+        let root = machine.place().contact().root().clone();
+        let file = |path: &str| is_receivers(&Knob::file(path), &target, &root);
         assert!(file("/sys/class/net/eth0/queues/rx-0/rps_cpus"));
         assert!(file("/sys/devices/system/cpu/cpu3/power/pm_qos_resume_latency_us"));
         assert!(!file("/sys/class/net/eth01/queues/rx-0/rps_cpus"));
         assert!(!file("/sys/devices/system/cpu/cpu30/power/pm_qos_resume_latency_us"));
         assert!(!file("/proc/sys/kernel/watchdog"));
-        assert!(!is_receivers(&Knob::Thread { tid: 2 }, &target));
+        assert!(file("/sys/fs/cgroup/its/cpu.max"));
+        assert!(!file("/sys/fs/cgroup/shared/cpu.max") && !file("/sys/fs/cgroup/above/cpu.max"));
+        assert!(!file("/sys/fs/cgroup/cpu.max"));
+        assert!(!is_receivers(&Knob::Thread { tid: 2 }, &target, &root));
         let of =
             |name: &str| Knob::Ethtool { interface: name.to_owned(), field: "feature.rx-gro".to_owned() };
-        assert!(is_receivers(&of("eth0"), &target) && !is_receivers(&of("eth1"), &target));
+        assert!(is_receivers(&of("eth0"), &target, &root) && !is_receivers(&of("eth1"), &target, &root));
     }
 }

@@ -26,6 +26,7 @@ use quaver_instrument::registry::Analyzed;
 use quaver_instrument::results;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+use quaver_tune::verb::costs::by_source;
 use quaver_view::Cell;
 use serde_json::json;
 use site::Site;
@@ -178,7 +179,7 @@ impl Cure<'_> {
         let target = self.site.target(found)?;
         let receiver = found.manifest.analysis.as_ref().map(|facts| &facts.receiver);
         let threads = receiver.filter(|_| self.args.chase.pid.is_some()).map_or(&[][..], |of| &of.threads);
-        let suffers = choice::Found { causes: &found.analysis.summary.causes, threads };
+        let suffers = choice::Found { costs: by_source(&found.analysis.summary.causes), threads };
         let choice = self.site.within(|| choice::choose(self.args, place.contact(), &target, &suffers))?;
         summary.not_tried = choice.not_tried;
         Ok(choice.candidates)

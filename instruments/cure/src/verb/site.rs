@@ -103,6 +103,7 @@ impl<'a> Site<'a> {
         Ok(Target {
             cpus: vec![cpu],
             interface: ours.or_else(|| self.args.interface.clone()).or_else(loopback),
+            process: self.args.pid,
         })
     }
 

@@ -187,7 +187,7 @@ pub enum KnobSpec {
         /// Control group, below `/sys/fs/cgroup`.
         path: String,
     },
-    /// A limit of the control groups that this process is in, at each level.
+    /// A limit of the control groups that the receiver is in (this process where none is named), at each level.
     Cgroup {
         /// Name of the file.
         file: String,
@@ -196,6 +196,8 @@ pub enum KnobSpec {
         /// Which values are as good.
         good: Option<Good>,
     },
+    /// The CPU quota of the control groups that the receiver is in (this process where none is named), at each level.
+    Quota {},
     /// A unit of the service manager.
     Unit {
         /// Its name.
@@ -443,8 +445,11 @@ mod tests {
                         Knob::Unit { name: name.clone() }
                     }
                     KnobSpec::Cgroup { .. }
+                    | KnobSpec::Quota {}
                     | KnobSpec::IrqAffinity { .. }
-                    | KnobSpec::ThreadAffinity { .. } => continue,
+                    | KnobSpec::ThreadAffinity { .. } => {
+                        continue;
+                    }
                 };
                 assert_eq!(knob.objection(), None, "{}", row.id);
             }

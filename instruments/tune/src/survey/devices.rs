@@ -2,6 +2,7 @@
 
 use super::{Item, View};
 use crate::catalogue::Good;
+use quaver_host::quota::{QuotaLevel, QuotaReading};
 use quaver_host::root::parse_cpu_list;
 use quaver_host::settings::TuneError;
 use quaver_host::settings::contact;
@@ -88,9 +89,10 @@ impl View<'_> {
         Item::hurts(format!("CPU {cpus} is not isolated; {group} can be a partition of its own"), changes)
     }
 
-    /// A file of the control groups that this process is in, from its own up to the root.
+    /// A file of the control groups over the receiver, from its own up to the root.
     pub(super) fn control_groups(&self, file: &str, set: &str, good: Option<&Good>) -> Vec<Item> {
-        let own = self.root().text("/proc/self/cgroup").unwrap_or_default();
+        let process = self.target.process.map_or_else(|| "self".to_owned(), |process| process.to_string());
+        let own = self.root().text(&format!("/proc/{process}/cgroup")).unwrap_or_default();
         let own = own.lines().find_map(|line| line.strip_prefix("0::"));
         let (Some(root), Some(own)) = (self.control_root(), own) else {
             return vec![Item::absent("control groups of version 2 are not mounted")];
@@ -102,9 +104,32 @@ impl View<'_> {
             group = group.rsplit_once('/').map_or("", |(above, _)| above);
         }
         if items.is_empty() {
-            items.push(Item::absent(format!("no control group of this process has {file}")));
+            items.push(Item::absent(format!("no control group over the receiver has {file}")));
         }
         items
+    }
+
+    /// The quotas over the receiver, from the root down: version 1 lets no group have more than the one above it.
+    pub(super) fn quotas(&self) -> Vec<Item> {
+        let levels = QuotaReading::read(self.root(), self.target.process).levels;
+        if levels.is_empty() {
+            return vec![Item::absent("no control group over the receiver shows a CPU quota")];
+        }
+        let judged = |level: &QuotaLevel| {
+            let file = |name: &str| format!("{}/{name}", level.directory);
+            let (path, none) = match self.root().exists(&file("cpu.cfs_quota_us")) {
+                true => (file("cpu.cfs_quota_us"), "-1"),
+                false => (file("cpu.max"), "max"),
+            };
+            match (level.quota_us, level.period_us) {
+                (Some(quota), Some(period)) => Item::hurts(
+                    format!("{path} is {quota} us in each {period} us, better {none}"),
+                    vec![Change::new(Knob::file(path), none)],
+                ),
+                _ => Item::good(format!("{} has no quota", level.directory)),
+            }
+        };
+        levels.iter().rev().map(judged).collect()
     }
 
     pub(super) fn unit(&self, name: &str, set: &str) -> Item {

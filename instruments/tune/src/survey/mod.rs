@@ -22,6 +22,9 @@ pub struct Target {
     pub cpus: Vec<u16>,
     /// Its network interface.
     pub interface: Option<String>,
+    /// Its process, where it runs already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<u32>,
 }
 
 /// How something stands.
@@ -137,6 +140,7 @@ impl<'a> View<'a> {
             KnobSpec::PmQos { device, set, unless } => vec![self.latency(device, set, unless.as_deref())],
             KnobSpec::CpusetPartition { path } => vec![self.partition(path)],
             KnobSpec::Cgroup { file, set, good } => self.control_groups(file, set, good.as_ref()),
+            KnobSpec::Quota {} => self.quotas(),
             KnobSpec::Unit { name, set } => vec![self.unit(name, set)],
         }
     }

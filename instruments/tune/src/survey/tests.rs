@@ -16,6 +16,9 @@ fn untuned() -> FakeMachine {
         ("proc/cpuinfo", "model name\t: CPU\nflags\t\t: tsc hypervisor\n"),
         ("proc/cmdline", "quiet nohz=on\n"),
         ("proc/self/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"),
+        ("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n"),
+        ("sys/fs/cgroup/jobs/cpu.stat", "nr_periods 0\n"),
+        ("sys/fs/cgroup/jobs/one/cpu.stat", "nr_periods 9\n"),
         ("proc/self/cgroup", "0::/jobs/one\n"),
         ("proc/sys/kernel/watchdog", "1\n"),
         ("proc/sys/kernel/printk", "4\t4\t1\t7\n"),
@@ -75,7 +78,7 @@ fn untuned() -> FakeMachine {
 const BOUND: u64 = 0x0400_0000;
 
 fn target() -> Target {
-    Target { cpus: vec![1], interface: Some("eth0".to_owned()) }
+    Target { cpus: vec![1], interface: Some("eth0".to_owned()), process: None }
 }
 
 fn audited(machine: &FakeMachine, costs: Option<&BTreeMap<String, Cost>>) -> Vec<Audited> {
@@ -121,7 +124,7 @@ fn an_untuned_machine_hurts_where_it_is_untuned() {
         ("writeback", Verdict::Good, "has CPUs 0"),
         ("irqbalance", Verdict::Hurts, "irqbalance.service is active"),
         ("cfs-preempt", Verdict::Hurts, "/sys/fs/cgroup/quaver can be a partition"),
-        ("quota", Verdict::Hurts, "/sys/fs/cgroup/jobs/one/cpu.max is 50000 100000"),
+        ("quota", Verdict::Hurts, "/sys/fs/cgroup/jobs/one/cpu.max is 50000 us in each 100000 us"),
         ("pstate", Verdict::Hurts, "scaling_governor is powersave"),
         ("cstate", Verdict::Hurts, "better n/a"),
         ("uncore", Verdict::Hurts, "better 2400000"),
@@ -291,7 +294,7 @@ fn a_plan_that_is_broken_off_is_put_back() {
 fn an_alone_cpu_has_nowhere_to_send_things() {
     let machine = untuned();
     let place = machine.place();
-    let both = Target { cpus: vec![0, 1], interface: None };
+    let both = Target { cpus: vec![0, 1], interface: None, process: None };
     let view = View::new(place.contact(), &both);
     let knobs = view.knobs(catalogue::row("wq-unbound").expect("it is there"));
     assert_eq!(knobs[0].verdict, Verdict::NotApplicable);
@@ -322,4 +325,25 @@ fn patterns_with_stars() {
     ] {
         assert_eq!(fits(pattern, name), yes, "{pattern} {name}");
     }
+}
+
+#[test]
+fn quotas_are_those_over_the_receiver_from_the_root_down() {
+    let machine = untuned();
+    machine.file("proc/70/cgroup", "2:cpu,cpuacct:/box/inner\n");
+    machine
+        .file("proc/self/mountinfo", "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n");
+    for (group, quota) in [("", "-1"), ("/box", "80000"), ("/box/inner", "20000")] {
+        let file = |name: &str, text: &str| machine.file(&format!("sys/fs/cgroup/cpu{group}/{name}"), text);
+        file("cpu.cfs_quota_us", &format!("{quota}\n"));
+        file("cpu.cfs_period_us", "100000\n");
+        file("cpu.stat", "nr_periods 7\nnr_throttled 1\nthrottled_time 12345\n");
+    }
+    let (place, target) = (machine.place(), Target { process: Some(70), ..target() });
+    let view = View::new(place.contact(), &target);
+    let all = audit(&view, &Snapshot::take(&view, &signs()), None, None);
+    let changes = of(&all, "quota").knobs.iter().flat_map(|item| &item.changes);
+    let changes: Vec<String> = changes.map(|change| format!("{} = {}", change.knob, change.value)).collect();
+    let of_group = |group: &str| format!("/sys/fs/cgroup/cpu{group}/cpu.cfs_quota_us = -1");
+    assert_eq!(changes, [of_group("/box"), of_group("/box/inner")]);
 }

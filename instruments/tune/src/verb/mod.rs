@@ -75,7 +75,7 @@ fn target(place: &JournalPlace, args: &TargetArgs) -> anyhow::Result<Target> {
             format!("--interface {name}: unknown interface; available: {names}"),
         ));
     }
-    Ok(Target { cpus, interface: args.interface.clone() })
+    Ok(Target { cpus, interface: args.interface.clone(), process: None })
 }
 
 fn selection(args: &SelectionArgs) -> anyhow::Result<Selection> {

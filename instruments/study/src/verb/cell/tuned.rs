@@ -42,7 +42,7 @@ impl<'a> Tuned<'a> {
         let ends = ends.filter(|_| rows.iter().any(of_interface));
         let interface = ends.map(|lab| lab.sink.interface.clone());
         let journal = journal.unwrap_or(Path::new(DIRECTORY));
-        let session = at(ends, || set(rows, Target { cpus: vec![cpu], interface }, journal))??;
+        let session = at(ends, || set(rows, Target { cpus: vec![cpu], interface, process: None }, journal))??;
         Ok(Some(Self { session, ends }))
     }
 
