@@ -108,7 +108,7 @@ def main():
     words.add_argument("--seeds", type=int, default=20)
     words.add_argument("--for", dest="time", default="2min")
     words.add_argument("causes", nargs="*", default=list(CAUSES), metavar="CAUSE", help=", ".join(CAUSES))
-    args = words.parse_args()
+    args = words.parse_intermixed_args()
     if unknown := [cause for cause in args.causes if cause not in CAUSES]:
         sys.exit(f"truth_cures: no such cause: {unknown[0]}; there are {', '.join(CAUSES)}")
     args.directory.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,10 @@
 //! Where a sender sends faster than its period: stretches with a period of their own.
 //!
 //! Of a stream that goes faster than the period by which it is judged, each packet but the last would be late. A slower one
-//! skips slots, which makes nobody late. A sender or a receiver that catches up is fast too, but pays for a pause before: it
+//! skips slots, which makes nobody late. A sender or a receiver that catches up is fast too, but makes good for what came before: it
 //! keeps its schedule, and what it sends then is late.
 
-use super::{Arrivals, Pace, learn};
+use super::{Arrivals, HORIZON_NS, Pace, learn};
 use crate::distribution::median;
 use std::ops::Range;
 
@@ -102,11 +102,20 @@ fn widened(arrivals: &Arrivals<'_>, rows: Range<usize>, from: usize, period_ns: 
     start..end
 }
 
-/// Whether a pause before these rows pays for at least half of what they are faster.
+/// Whether these rows only make good what was late before them: then the last of them is not earlier, by the period, than the
+/// earliest of those that came within a second before.
 fn catches_up(arrivals: &Arrivals<'_>, rows: &Range<usize>, own_ns: f64, period_ns: f64) -> bool {
-    let before = rows.start.checked_sub(1);
-    let pause_ns =
-        before.and_then(|before| Some((arrivals.at)(rows.start)?.saturating_sub((arrivals.at)(before)?)));
+    let residual = |row: usize| {
+        let steps = arrivals.seq[row].wrapping_sub(arrivals.seq[rows.start]).cast_signed() as f64;
+        Some((arrivals.at)(row)? as f64 - steps * period_ns)
+    };
+    let Some(begun_ns) = (arrivals.at)(rows.start) else { return false };
+    let recent = |row: &usize| {
+        let near = (arrivals.at)(*row).is_none_or(|at| begun_ns.saturating_sub(at) <= HORIZON_NS);
+        near || rows.start - row <= BLOCK
+    };
+    let before = (0..rows.start).rev().take_while(recent).filter_map(residual).reduce(f64::min);
+    let last = rows.clone().rev().find_map(residual);
     let gained_ns = (period_ns - own_ns) * rows.len() as f64;
-    pause_ns.is_some_and(|pause_ns| pause_ns as f64 - period_ns >= gained_ns / 2.0)
+    before.zip(last).is_some_and(|(before, last)| before - last < gained_ns / 2.0)
 }

@@ -27,8 +27,10 @@ const MOST_JUDGED: usize = 1_000_000;
 const SAME: f64 = 1e-3;
 /// Points of the line by which a period is refined, at most.
 const POINTS: usize = 200;
-/// A period fits where so many packets are on schedule ...
+/// A period fits where so many packets are on schedule, ...
 const LEAST_ON_SCHEDULE: f64 = 0.6;
+/// ... or half of them come within this part of it, which no other stream does, ...
+const NEAR: f64 = 50.0;
 /// ... and more than so many slots are used.
 const LEAST_USED: f64 = 0.5;
 /// Fewer packets tell no period.
@@ -70,7 +72,13 @@ pub(crate) struct Pace {
 impl Pace {
     /// Whether the packets keep to the period.
     pub(crate) fn steady(&self) -> bool {
-        self.on_schedule_share >= LEAST_ON_SCHEDULE && self.used_share > LEAST_USED
+        let near = self.scatter_ns as f64 * NEAR <= self.period_ns;
+        (self.on_schedule_share >= LEAST_ON_SCHEDULE || near) && self.fills_slots()
+    }
+
+    /// A period so short that most slots are empty fits any stream.
+    fn fills_slots(&self) -> bool {
+        self.used_share > LEAST_USED
     }
 }
 
@@ -88,7 +96,7 @@ pub(crate) fn learn(
         let guesses = known_ns.map_or_else(|| guesses(tried), |period_ns| vec![period_ns]);
         let fits = guesses.into_iter().filter_map(|guess| refine(tried, guess, tolerance_ns));
         fits.max_by(|a, b| {
-            let steady = a.steady().cmp(&b.steady());
+            let steady = a.steady().cmp(&b.steady()).then(a.fills_slots().cmp(&b.fills_slots()));
             let share = a.on_schedule_share.total_cmp(&b.on_schedule_share);
             steady.then(b.scatter_ns.cmp(&a.scatter_ns)).then(share)
         })

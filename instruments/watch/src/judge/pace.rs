@@ -18,8 +18,9 @@ const STRETCHES: usize = 16;
 const LAGS: usize = 4;
 /// After a silence of so long the pace is learned anew, ...
 const SILENCE_NS: i64 = 2_000_000_000;
-/// ... and where packets follow each other within this part of the period, without a pause that pays for it.
+/// ... and where packets follow each other within this part of the period, and are earlier than those of these stretches before.
 const FASTER: f64 = 0.9;
+const RECENT: usize = 8;
 /// Distances are taken over so many packets, where a stretch has four times as many: several that come at once are no pace.
 const MOST_LAG: usize = 32;
 
@@ -100,7 +101,7 @@ impl LivePace {
         judged
     }
 
-    /// Whether the sender left its period for a shorter one. One that catches up has made a pause before.
+    /// Whether the sender left its period for a shorter one. One that catches up only makes good for what was late before.
     fn becomes_faster(&self, period_ns: f64) -> bool {
         let lag = (self.here.len() / 4).clamp(1, MOST_LAG);
         let mut paces: Vec<f64> = self
@@ -114,9 +115,12 @@ impl LivePace {
             return false;
         };
         let gained_ns = (period_ns - own_ns) * self.here.len() as f64;
-        let both = || self.before.iter().chain(&self.here);
-        let pause_ns = both().zip(both().skip(1)).map(|(from, to)| to.ns - from.ns).max().unwrap_or(0);
-        pause_ns as f64 - period_ns < gained_ns / 2.0
+        let origin = self.here[0].number;
+        let residual = |point: &Point| point.residual_ns(origin, period_ns) as f64;
+        let earlier = self.earliest.iter().rev().take(RECENT).chain(&self.before);
+        let earlier = earlier.map(residual).reduce(f64::min);
+        let last = self.here.last().map(residual);
+        earlier.zip(last).is_some_and(|(earlier, last)| earlier - last >= gained_ns / 2.0)
     }
 
     /// Median slope between the earliest packets of stretches.

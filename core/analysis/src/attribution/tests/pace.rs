@@ -136,6 +136,28 @@ fn a_sender_on_a_busy_host_tells_its_period_although_it_misses_a_third_of_its_sl
 }
 
 #[test]
+fn a_starved_sender_that_sends_each_slot_tells_its_period_by_half_of_them() {
+    for seed in 60..63 {
+        let (mut sent, _) = constant(seed, 0.0, |_| 0);
+        let (mut random, mut free) = (random(seed + 100), 0.0);
+        for (_, at) in &mut sent {
+            *at -= random.real(4_000.0);
+            // Others have its CPU for up to 20 ms now and then, and it catches up at 10 us a packet.
+            if random.happens(0.0125) {
+                free = *at + random.real(20e6);
+            }
+            *at = at.max(free);
+            free = *at + 10_000.0;
+        }
+        let analysis = analyze(&received(&sent));
+        let pace = analysis.summary.pace.as_ref().unwrap();
+        assert!((0.5..0.6).contains(&pace.on_schedule_share), "seed {seed}: {pace:?}");
+        let period = analysis.summary.period_ns / PERIOD_NS;
+        assert!(pace.steady && (period - 1.0).abs() < 1e-5, "seed {seed}: {period} {pace:?}");
+    }
+}
+
+#[test]
 fn no_period_is_learned_that_fits_only_because_much_lateness_is_allowed() {
     for seed in 40..46 {
         // More than half of the slots are skipped, which no period tells from another sender; packets are late beyond 100 periods.
