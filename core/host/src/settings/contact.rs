@@ -220,6 +220,7 @@ fn sort(root: &HostRoot, knob: &Knob, what: &str, value: Option<&str>, error: io
     let Some(value) = value else { return TuneError::new(format!("{what} {knob}"), error) };
     let refused =
         [libc::EINVAL, libc::EIO, libc::EBUSY, libc::EOPNOTSUPP, libc::ENOSPC].map(Some).contains(&os);
+    let refused = refused || (matches!(knob, Knob::Class { .. }) && os == Some(libc::EPERM));
     // A thread that is bound to its CPU answers "invalid"; one that may not be touched "not permitted".
     if refused || error.kind() == io::ErrorKind::Unsupported {
         return TuneError::Refused {
@@ -254,6 +255,10 @@ fn refusal(knob: &Knob, os: Option<i32>, error: &io::Error) -> String {
         (Knob::Irq { .. }, Some(libc::EINVAL)) => "none of these CPUs is online".to_owned(),
         (Knob::Thread { .. }, Some(libc::EINVAL)) => {
             "the thread is bound to its CPU, or none of these CPUs is online".to_owned()
+        }
+        (Knob::Class { .. }, Some(libc::EPERM)) => {
+            "this needs root, and a control group that gives real-time threads time (cpu.rt_runtime_us of version 1)"
+                .to_owned()
         }
         _ => error.to_string(),
     }

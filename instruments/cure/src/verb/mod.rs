@@ -125,7 +125,7 @@ impl Cure<'_> {
         }
         let mut candidates = self.choose(place, &found, &mut summary)?;
         drop(found);
-        let Some(plan) = self.plan(&mut candidates, &mut summary)? else { return Ok(summary) };
+        let Some((plan, bare)) = self.plan(&mut candidates, &mut summary)? else { return Ok(summary) };
         summary.complete = true;
         if self.args.dry_run {
             return Ok(ended(summary, "this was a dry run, so nothing was set"));
@@ -134,7 +134,7 @@ impl Cure<'_> {
             return Ok(ended(summary, "the plan was not confirmed, so nothing was set"));
         }
         let Some(session) = session else { return Ok(summary) };
-        self.try_and_prove(session, plan, &candidates, summary)
+        self.try_and_prove(session, (plan, bare), &candidates, summary)
     }
 
     fn summary(&self, found: &ChaseDigest, run: &RunDir) -> anyhow::Result<CureSummary> {
@@ -190,7 +190,7 @@ impl Cure<'_> {
         &self,
         candidates: &mut Vec<Candidate>,
         summary: &mut CureSummary,
-    ) -> anyhow::Result<Option<TrialPlan>> {
+    ) -> anyhow::Result<Option<(TrialPlan, Vec<BlockFigures>)>> {
         if candidates.is_empty() {
             summary.complete = true;
             summary.outcome = "no remedy for what was found is permitted here".to_owned();
@@ -222,15 +222,16 @@ impl Cure<'_> {
                 how: "a longer --for, or --only".to_owned(),
             });
         }
-        let sd = deviation(&bare) * (BARE_LENGTH.as_nanos() as f64 / plan.block_ns as f64).sqrt();
+        let sd = deviation(&bare.iter().map(|one| one.objective).collect::<Vec<_>>())
+            * (BARE_LENGTH.as_nanos() as f64 / plan.block_ns as f64).sqrt();
         summary.smallest_detectable = smallest_detectable(sd, plan.rounds, plan.remedies);
         summary.plan = Some(plan);
         summary.remedies = candidates.iter().map(|one| one.remedy.clone()).collect();
-        Ok(Some(plan))
+        Ok(Some((plan, bare)))
     }
 
     /// Objectives of bare blocks, and the time that a block takes beside what it measures.
-    fn bare_blocks(&self) -> anyhow::Result<Option<(Vec<f64>, Duration)>> {
+    fn bare_blocks(&self) -> anyhow::Result<Option<(Vec<BlockFigures>, Duration)>> {
         self.progress.say("learning how blocks differ");
         let began = Instant::now();
         let mut bare: Vec<BlockFigures> = Vec::new();
@@ -239,7 +240,7 @@ impl Cure<'_> {
             bare.push(figures);
         }
         let overhead = (began.elapsed() / BARE_BLOCKS).saturating_sub(BARE_LENGTH);
-        Ok(Some((bare.iter().map(|one| one.objective).collect(), overhead)))
+        Ok(Some((bare, overhead)))
     }
 
     /// Says the plan, and asks unless told not to.
@@ -260,13 +261,13 @@ impl Cure<'_> {
     fn try_and_prove(
         &self,
         mut session: Session,
-        plan: TrialPlan,
+        (plan, bare): (TrialPlan, Vec<BlockFigures>),
         candidates: &[Candidate],
         mut summary: CureSummary,
     ) -> anyhow::Result<CureSummary> {
         let length = Duration::from_nanos(plan.block_ns);
         let (site, interrupt, progress, began) = (&self.site, self.interrupt, self.progress, self.began);
-        let mut trial = Trial { site, session: &mut session, interrupt, progress, began };
+        let mut trial = Trial { site, session: &mut session, bare, interrupt, progress, began };
         let mut arms: Vec<Arm> = candidates.iter().map(Arm::of).collect();
         summary.complete = false;
         let (blocks, whole) = trial.rounds(&mut arms, (plan.rounds, length, summary.seed))?;
@@ -326,7 +327,8 @@ impl Cure<'_> {
             ));
         }
         let (interrupt, progress, began) = (self.interrupt, self.progress, self.began);
-        let mut trial = Trial { site: &self.site, session: &mut session, interrupt, progress, began };
+        let bare = Vec::new();
+        let mut trial = Trial { site: &self.site, session: &mut session, bare, interrupt, progress, began };
         let changes: Vec<_> = kept.iter().flat_map(|one| one.changes.clone()).collect();
         let (_, refused) = trial.set(&changes)?;
         if let Some(reason) = refused {

@@ -19,6 +19,8 @@ type InForce = Vec<(Change, Vec<u8>)>;
 pub(super) struct Trial<'a> {
     pub(super) site: &'a Site<'a>,
     pub(super) session: &'a mut Session,
+    /// Blocks without a remedy so far, those before the trial included.
+    pub(super) bare: Vec<BlockFigures>,
     pub(super) interrupt: &'a Interrupt,
     pub(super) progress: &'a Progress,
     pub(super) began: Instant,
@@ -60,15 +62,14 @@ impl Trial<'_> {
                 self.progress.show(self.began.elapsed(), words);
                 let Some(at) = arm.checked_sub(1) else {
                     let Some(figures) = self.site.block(length)? else { return Ok((blocks, false)) };
+                    self.bare.push(figures);
                     blocks.push(Block { round, arm, figures: Some(figures), void: None });
                     continue;
                 };
                 if arms[at].withdrawn.is_some() {
                     continue;
                 }
-                let bare: Vec<BlockFigures> =
-                    blocks.iter().filter(|block| block.arm == 0).filter_map(|block| block.figures).collect();
-                let Some(block) = self.one(&mut arms[at], (round, arm), length, &bare)? else {
+                let Some(block) = self.one(&mut arms[at], (round, arm), length)? else {
                     return Ok((blocks, false));
                 };
                 blocks.push(block);
@@ -83,7 +84,6 @@ impl Trial<'_> {
         arm: &mut Arm,
         (round, number): (u32, usize),
         length: Duration,
-        bare: &[BlockFigures],
     ) -> anyhow::Result<Option<Block>> {
         let void = |reason: String| Block { round, arm: number, figures: None, void: Some(reason) };
         let (in_force, refused) = self.set(&arm.changes)?;
@@ -105,7 +105,7 @@ impl Trial<'_> {
             arm.withdrawn = Some(reason.clone());
             return Ok(Some(void(reason)));
         }
-        if let Some(guard) = gross_harm(bare, &figures) {
+        if let Some(guard) = gross_harm(&self.bare, &figures) {
             arm.harmed = Some(guard);
             arm.withdrawn = Some(format!("it harmed {}, and was taken back at once", guard.words()));
         }

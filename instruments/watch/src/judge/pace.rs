@@ -72,13 +72,13 @@ impl LivePace {
     fn end_stretch(&mut self) -> Vec<Judged> {
         let origin = self.here[0].number;
         let period_ns = self.period_ns();
-        if period_ns.is_some_and(|period_ns| self.becomes_faster(period_ns)) {
+        let known = period_ns.filter(|_| self.earliest.len() >= STRETCHES / 2);
+        if known.is_some_and(|period_ns| self.becomes_faster(period_ns)) {
             *self = Self { last_ns: self.last_ns, ..Self::default() };
             return Vec::new();
         }
         let residual = |point: &Point| point.residual_ns(origin, period_ns.unwrap_or(0.0));
         let least = self.here.iter().copied().min_by_key(residual);
-        let known = period_ns.filter(|_| self.earliest.len() >= STRETCHES / 2);
         let judged = match (known, least) {
             (Some(_), Some(least)) => {
                 let mut earliest_ns = residual(&least);
@@ -222,7 +222,7 @@ mod tests {
         for share in [0.3, 0.5, 0.8] {
             let earlier = |number: u64| -(number.saturating_sub(4_000) as f64 * 1e6 * (1.0 - share)) as i64;
             let seen = follow(1e6, 12_000, earlier);
-            assert!(seen.len() > 8_000, "{share}: {}", seen.len());
+            assert!(seen.len() > 6_500, "{share}: {}", seen.len());
             let worst = seen.iter().max_by_key(|seen| seen.1);
             assert!(worst.is_some_and(|worst| worst.1 < 2_000), "{share}: {worst:?}");
         }
