@@ -34,8 +34,9 @@ pub struct CureArgs {
     /// What is to become smaller
     #[arg(long, value_enum, default_value = "late-share", value_name = "FIGURE")]
     pub objective: Objective,
-    /// Try these sources' remedies only, also those that are tried only when named (`quaver tune audit` lists them). The
-    /// remedy receiver-class gives the threads of --pid SCHED_FIFO
+    /// Try these sources' remedies only, also those that are tried only when named (`quaver tune audit` lists them). Of
+    /// single threads are receiver-class, which gives those of --pid SCHED_FIFO, and others-elsewhere, which moves those that
+    /// ran instead
     #[arg(long, value_delimiter = ',', value_name = "ID,...")]
     pub only: Vec<String>,
     /// Do not try these

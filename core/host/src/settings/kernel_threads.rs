@@ -38,6 +38,11 @@ pub fn kernel_threads(root: &HostRoot) -> Vec<KernelThread> {
     threads
 }
 
+/// Whether a thread is the kernel's own; none for one that has gone.
+pub fn is_of_kernel(root: &HostRoot, tid: u32) -> Option<bool> {
+    Some(Stat::read(root, &format!("proc/{tid}"))?.flags & OF_KERNEL != 0)
+}
+
 fn kernel_thread(root: &HostRoot, tid: u32) -> Option<KernelThread> {
     let stat = Stat::read(root, &format!("proc/{tid}"))?;
     if ![stat.parent, tid].contains(&KTHREADD) {

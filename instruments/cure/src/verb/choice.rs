@@ -1,9 +1,9 @@
 //! Which remedies are tried: rows of the catalogue for what was found, as far as they are permitted.
 
+use super::of_threads::{self, Involved};
 use crate::args::{Allow, CureArgs};
 use crate::summary::{NotTried, Remedy};
 use quaver_host::root::HostRoot;
-use quaver_host::settings::class::ThreadClass;
 use quaver_host::settings::contact::Contact;
 use quaver_host::settings::knob::{Change, Durability, Knob};
 use quaver_tune::audit::{Audited, audit, signs};
@@ -31,22 +31,15 @@ pub(super) struct Choice {
 }
 
 /// What a receiver suffers from.
-pub(super) struct Found<'a> {
+pub(super) struct Found {
     /// What each source cost.
     pub(super) costs: Costs,
-    /// Threads of a receiver of somebody else.
-    pub(super) threads: &'a [u32],
+    /// Threads that matter to it.
+    pub(super) involved: Involved,
 }
 
-/// Gives the threads of a running receiver a class: no row of the catalogue, which knows the host alone.
-pub(super) const RECEIVER_CLASS: &str = "receiver-class";
-/// The source that it removes.
-const BESIDE_OTHERS: &str = "cfs-preempt";
-/// Before all ordinary threads, and behind all other real-time ones.
-const FIRST_REALTIME: &str = "fifo:1";
-
 /// Chooses for a receiver. Reads only.
-pub(super) fn choose(args: &CureArgs, contact: &dyn Contact, target: &Target, found: &Found<'_>) -> Choice {
+pub(super) fn choose(args: &CureArgs, contact: &dyn Contact, target: &Target, found: &Found) -> Choice {
     let costs = &found.costs;
     let view = View::new(contact, target);
     let mut audited = audit(&view, &Snapshot::take(&view, &signs()), None, Some(costs));
@@ -64,57 +57,8 @@ pub(super) fn choose(args: &CureArgs, contact: &dyn Contact, target: &Target, fo
             sort(args, contact.root(), target, &one, &mut choice);
         }
     }
-    let share = costs.get(BESIDE_OTHERS).map(|cost| cost.share);
-    if share.is_some() || args.only.iter().any(|id| id == RECEIVER_CLASS) {
-        class_of_receiver(args, contact, found.threads, share, &mut choice);
-    }
+    of_threads::add(args, contact, target, &found.involved, &mut choice);
     choice
-}
-
-/// A class before all ordinary threads for the threads of somebody's receiver, which has to share its CPU with them.
-fn class_of_receiver(
-    args: &CureArgs,
-    contact: &dyn Contact,
-    threads: &[u32],
-    cause_share: Option<f64>,
-    choice: &mut Choice,
-) {
-    let named = args.only.iter().any(|id| id == RECEIVER_CLASS);
-    let left_out = args.except.iter().any(|id| id == RECEIVER_CLASS) || !(named || args.only.is_empty());
-    let root = contact.root();
-    let ordinary = |tid: &&u32| ThreadClass::of(root, **tid).is_ok_and(ThreadClass::is_ordinary);
-    let threads: Vec<u32> = threads.iter().filter(ordinary).copied().collect();
-    if left_out || threads.is_empty() {
-        return;
-    }
-    let limit = root.text("/proc/sys/kernel/sched_rt_runtime_us");
-    if limit.is_some_and(|limit| limit.trim().starts_with('-')) {
-        choice.not_tried.push(NotTried {
-            id: RECEIVER_CLASS.to_owned(),
-            why:
-                "nothing limits real-time threads here, so a receiver that never sleeps would lock up its CPU"
-                    .to_owned(),
-            how: "kernel.sched_rt_runtime_us = 950000".to_owned(),
-        });
-        return;
-    }
-    let change = |tid| Change::new(Knob::Class { tid }, FIRST_REALTIME).of_row(RECEIVER_CLASS);
-    let changes: Vec<Change> = threads.into_iter().map(change).collect();
-    let remedy = Remedy {
-        id: RECEIVER_CLASS.to_owned(),
-        mechanism: "the receiver shares its CPU with ordinary threads, as one of them".to_owned(),
-        risk: "ordinary threads on its CPU wait for as long as the receiver works".to_owned(),
-        changes: changes.iter().map(|change| format!("{} = {}", change.knob, change.value)).collect(),
-        cause_share,
-        effect: None,
-        verdict: None,
-        withdrawn: None,
-    };
-    choice.not_tried.retain(|one| one.id != BESIDE_OTHERS);
-    let share = |remedy: &Remedy| remedy.cause_share.unwrap_or(0.0);
-    let place = choice.candidates.iter().position(|one| share(&one.remedy) < share(&remedy));
-    let place = place.unwrap_or(choice.candidates.len());
-    choice.candidates.insert(place, Candidate { remedy, changes });
 }
 
 /// Puts one row where it belongs.
@@ -203,52 +147,7 @@ fn is_alone(root: &HostRoot, group: &str, process: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
     use quaver_host::settings::fake::FakeMachine;
-    use quaver_tune::audit::Cost;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: CureArgs,
-    }
-
-    /// A machine on which thread 70 is a receiver of that class, with what is found for it.
-    fn chosen_for(class: &str, limit: &str, words: &[&str]) -> Choice {
-        let (policy, priority) = if class == "fifo" { (1, 5) } else { (0, 0) };
-        let fields = "S 1 70 70 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 31 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 1";
-        let machine = FakeMachine::new(&[
-            ("proc/70/stat", &format!("70 (player) {fields} {priority} {policy}\n")),
-            ("proc/sys/kernel/sched_rt_runtime_us", limit),
-            ("sys/devices/system/cpu/online", "0-1\n"),
-        ]);
-        let target = Target { cpus: vec![1], interface: None, process: Some(70) };
-        let place = machine.place();
-        let cost = Cost { time_ns: 9_000_000, share: 0.9, worst_ns: 3_000_000 };
-        let costs = Costs::from([(BESIDE_OTHERS.to_owned(), cost)]);
-        let args = Line::parse_from([&["cure", "--pid", "70"], words].concat()).args;
-        choose(&args, place.contact(), &target, &Found { costs, threads: &[70] })
-    }
-
-    #[test]
-    fn a_receiver_that_shares_its_cpu_gets_a_class_before_others() {
-        let choice = chosen_for("other", "950000\n", &[]);
-        let [first, ..] = &choice.candidates[..] else { panic!("nothing to try") };
-        assert_eq!((first.remedy.id.as_str(), first.remedy.cause_share), (RECEIVER_CLASS, Some(0.9)));
-        assert_eq!(first.remedy.changes, ["scheduling class of thread 70 = fifo:1"]);
-        assert!(choice.not_tried.iter().all(|one| one.id != BESIDE_OTHERS));
-    }
-
-    #[test]
-    fn no_class_is_given_to_a_real_time_thread_nor_where_nothing_limits_those() {
-        let given = |choice: &Choice| choice.candidates.iter().any(|one| one.remedy.id == RECEIVER_CLASS);
-        assert!(!given(&chosen_for("fifo", "950000\n", &[])));
-        assert!(!given(&chosen_for("other", "950000\n", &["--except", RECEIVER_CLASS])));
-        assert!(!given(&chosen_for("other", "950000\n", &["--only", "tick"])));
-        let unlimited = chosen_for("other", "-1\n", &[]);
-        assert!(!given(&unlimited));
-        assert!(unlimited.not_tried.iter().any(|one| one.id == RECEIVER_CLASS));
-    }
 
     #[test]
     fn settings_of_other_cpus_interfaces_and_of_the_host_are_not_the_receivers() {

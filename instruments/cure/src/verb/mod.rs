@@ -1,6 +1,7 @@
 //! `quaver cure`: measure, choose, try, prove, keep.
 
 mod choice;
+mod of_threads;
 mod site;
 mod trial;
 
@@ -9,7 +10,8 @@ use crate::runs::CureDigest;
 use crate::summary::{CURE_SCHEMA, CureSummary, FoundCause, Proof};
 use crate::view;
 use anyhow::Context;
-use choice::{Candidate, RECEIVER_CLASS};
+use choice::Candidate;
+use of_threads::{Involved, OTHERS_ELSEWHERE, RECEIVER_CLASS};
 use quaver_chase::digest::ChaseDigest;
 use quaver_cure_analysis::{
     BlockFigures, TrialPlan, TrialVerdict, judge, least_time, plan, smallest_detectable,
@@ -80,7 +82,10 @@ pub fn run(args: &CureArgs) -> anyhow::Result<ExitCode> {
 
 /// Refuses what cannot be done before anything is measured.
 fn check(args: &CureArgs) -> anyhow::Result<()> {
-    let unknown = |id: &&String| *id != RECEIVER_CLASS && quaver_tune::catalogue::row(id).is_none();
+    let unknown = |id: &&String| {
+        let of_threads = [RECEIVER_CLASS, OTHERS_ELSEWHERE].contains(&id.as_str());
+        !of_threads && quaver_tune::catalogue::row(id).is_none()
+    };
     if let Some(id) = args.only.iter().chain(&args.except).find(unknown) {
         let message = format!("{id}: unknown source; quaver tune audit lists them");
         return Err(failure(ExitCode::Usage, message));
@@ -177,9 +182,9 @@ impl Cure<'_> {
         summary: &mut CureSummary,
     ) -> anyhow::Result<Vec<Candidate>> {
         let target = self.site.target(found)?;
-        let receiver = found.manifest.analysis.as_ref().map(|facts| &facts.receiver);
-        let threads = receiver.filter(|_| self.args.chase.pid.is_some()).map_or(&[][..], |of| &of.threads);
-        let suffers = choice::Found { costs: by_source(&found.analysis.summary.causes), threads };
+        let costs = by_source(&found.analysis.summary.causes);
+        let involved = Involved::of(found, self.args.chase.pid.is_some());
+        let suffers = choice::Found { costs, involved };
         let choice = self.site.within(|| choice::choose(self.args, place.contact(), &target, &suffers))?;
         summary.not_tried = choice.not_tried;
         Ok(choice.candidates)
