@@ -1,6 +1,5 @@
 //! Which remedies are tried: rows of the catalogue for what was found, as far as they are permitted.
 
-use super::of_threads::{self, Involved};
 use crate::args::{Allow, CureArgs};
 use crate::summary::{NotTried, Remedy};
 use quaver_host::root::HostRoot;
@@ -30,17 +29,8 @@ pub(super) struct Choice {
     pub(super) not_tried: Vec<NotTried>,
 }
 
-/// What a receiver suffers from.
-pub(super) struct Found {
-    /// What each source cost.
-    pub(super) costs: Costs,
-    /// Threads that matter to it.
-    pub(super) involved: Involved,
-}
-
 /// Chooses for a receiver. Reads only.
-pub(super) fn choose(args: &CureArgs, contact: &dyn Contact, target: &Target, found: &Found) -> Choice {
-    let costs = &found.costs;
+pub(super) fn choose(args: &CureArgs, contact: &dyn Contact, target: &Target, costs: &Costs) -> Choice {
     let view = View::new(contact, target);
     let mut audited = audit(&view, &Snapshot::take(&view, &signs()), None, Some(costs));
     // What cost most comes first; then what is set badly although no late packet showed it.
@@ -57,7 +47,6 @@ pub(super) fn choose(args: &CureArgs, contact: &dyn Contact, target: &Target, fo
             sort(args, contact.root(), target, &one, &mut choice);
         }
     }
-    of_threads::add(args, contact, target, &found.involved, &mut choice);
     choice
 }
 

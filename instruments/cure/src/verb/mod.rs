@@ -184,8 +184,11 @@ impl Cure<'_> {
         let target = self.site.target(found)?;
         let costs = by_source(&found.analysis.summary.causes);
         let involved = Involved::of(found, self.args.chase.pid.is_some());
-        let suffers = choice::Found { costs, involved };
-        let choice = self.site.within(|| choice::choose(self.args, place.contact(), &target, &suffers))?;
+        let choice = self.site.within(|| {
+            let mut choice = choice::choose(self.args, place.contact(), &target, &costs);
+            of_threads::add(self.args, place.contact(), &target, &involved, &mut choice);
+            choice
+        })?;
         summary.not_tried = choice.not_tried;
         Ok(choice.candidates)
     }
