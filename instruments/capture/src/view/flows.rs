@@ -23,6 +23,7 @@ pub(super) fn sections(figures: &CaptureFigures) -> Vec<Section> {
     sections.extend(delta_t(figures));
     sections.extend(sequence(figures));
     sections.extend(delay(figures));
+    sections.extend(pairs(figures));
     sections
 }
 
@@ -125,6 +126,15 @@ fn end(address: IpAddr, port: Option<u16>) -> String {
 }
 
 fn carries(flow: &FlowFigures) -> String {
+    let mut words = stream(flow);
+    words.extend(flow.key.tunnel.map(|tunnel| format!(", in {tunnel}")));
+    if flow.key.clock_step > 0 {
+        words.push_str(&format!(", after clock step {}", flow.key.clock_step));
+    }
+    words
+}
+
+fn stream(flow: &FlowFigures) -> String {
     let protocol = match flow.key.protocol {
         1 => "ICMP".to_owned(),
         2 => "IGMP".to_owned(),
@@ -251,6 +261,44 @@ fn delay(figures: &CaptureFigures) -> Option<Section> {
         section.push(Block::Note("Delay includes the offset of the two wall clocks; PDV does not.".into()));
     }
     section.push(Block::Note("Interarrival jitter: RFC 3550, 6.4.1, by the sender's time.".into()));
+    Some(section)
+}
+
+/// Streams that came by two paths.
+fn pairs(figures: &CaptureFigures) -> Option<Section> {
+    let mut table = Table::new([
+        "flows",
+        "expected",
+        "by both",
+        "by the first",
+        "by the second",
+        "lost",
+        "share",
+        "difference min",
+        "p50",
+        "max",
+    ]);
+    let place = |key: &FlowKey| figures.flows.iter().position(|flow| flow.key == *key).map_or(0, |at| at + 1);
+    for pair in &figures.pairs {
+        let difference = |of: fn(&SpreadFigures) -> i64| {
+            Cell::from(pair.difference.as_ref().map(|spread| Cell::Duration(of(spread))))
+        };
+        table.row([
+            format!("{} and {}", place(&pair.first), place(&pair.second)).into(),
+            Cell::Count(pair.expected),
+            Cell::Count(pair.both),
+            Cell::Count(pair.only_first),
+            Cell::Count(pair.only_second),
+            Cell::Count(pair.lost),
+            Cell::Share(pair.loss_share),
+            difference(|spread| spread.min_ns),
+            difference(|spread| spread.p50_ns),
+            difference(|spread| spread.max_ns),
+        ]);
+    }
+    let note = "the same packets of RTP by two paths (ST 2022-7); lost: neither brought them";
+    let mut section = section_of(Section::new("pairs", "Redundant streams").note(note), table)?;
+    section.push(Block::Note("Difference: arrival by the second path less that by the first.".into()));
     Some(section)
 }
 

@@ -1,6 +1,6 @@
 //! What is said of a capture. A figure that cannot be known is none.
 
-use super::FlowKey;
+use super::{ClockStep, FlowKey, PairFigures};
 use quaver_abi::stamp::{Layer, StampClock};
 use quaver_analysis::path::rolling::RollingSummary;
 use quaver_analysis::rtp::{Interarrival, MediaClock, RtpKind, RtpSummary};
@@ -207,6 +207,10 @@ pub struct CaptureFigures {
     pub counted_only: u64,
     /// Flows, that with most packets first.
     pub flows: Vec<FlowFigures>,
+    /// Streams that came by two paths; of a file that was read whole.
+    pub pairs: Vec<PairFigures>,
+    /// Steps back of the capturing clock, at most eight.
+    pub clock_steps: Vec<ClockStep>,
     /// Which layers stamped the packets.
     pub layers: Vec<LayerFigures>,
     /// Time from layer to layer, of all packets.

@@ -22,6 +22,8 @@ pub(super) struct FlowPacket {
     pub(super) network: NetworkFacts,
     /// It is a part of a datagram whose first part bears these ports and this payload.
     pub(super) later_part: bool,
+    /// Steps of the capturing clock before it.
+    pub(super) clock_step: u32,
 }
 
 /// Times of packets, rolling: the earliest, the latest, and those that step back.
@@ -256,6 +258,12 @@ impl Flow {
     /// Packets of RTP that it keeps.
     pub(super) fn kept(&self) -> usize {
         self.detail.as_ref().map_or(0, |detail| detail.kept.len())
+    }
+
+    /// The packets of RTP that it keeps, if it kept all.
+    pub(super) fn all_kept(&self) -> Option<&[RtpPacket]> {
+        let detail = self.detail.as_ref()?;
+        (detail.left_out == 0).then_some(&detail.kept[..])
     }
 
     /// What is known. With `ended`, the packets that were kept are analysed and given up.

@@ -66,9 +66,10 @@ impl FlowTable {
             destination: key.destination,
             ports: (key.source_port, key.destination_port),
             protocol: key.protocol,
+            tunnel: key.tunnel,
         };
         if key.kind == FlowKind::Rtp
-            && key.restart == 0
+            && (key.restart, key.clock_step) == (0, 0)
             && let Some(conversation) = self.conversations.get_mut(&ends)
         {
             conversation.sources = conversation.sources.saturating_sub(1);
