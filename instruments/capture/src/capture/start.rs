@@ -47,11 +47,14 @@ impl Session {
         plan: &Plan,
         set: &mut capture::SetSetting<'_>,
     ) -> anyhow::Result<Self> {
-        // The kernel clears the rings meanwhile.
-        let options = plan.taps.clone();
-        let rings =
-            waiting::start(RINGS, move || options.iter().map(Tap::prepare).collect::<Result<Vec<_>, _>>())
-                .context("starting the thread of the rings")?;
+        // The kernel clears the rings meanwhile. Where no layer has to be there first, packets come in as soon as there is one.
+        let (options, at_once) = (plan.taps.clone(), plan.wish.is_none() && args.layer != Layer::Raw);
+        let open = move |options: &_| {
+            let tap = Tap::prepare(options)?;
+            if at_once { tap.begin(false).map(|()| tap) } else { Ok(tap) }
+        };
+        let rings = waiting::start(RINGS, move || options.iter().map(open).collect::<Result<Vec<_>, _>>())
+            .context("starting the thread of the rings")?;
         let support = CounterSupport::detect(Path::new("/"));
         let counter = support.counter;
         let clock = LiveClock::start(LiveOptions::checked(counter))
@@ -77,7 +80,7 @@ impl Session {
         }
         let prepared = waiting::join(RINGS, rings).context("making the rings")?;
         let taps = prepared.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(super::fail)?;
-        for tap in &taps {
+        for tap in taps.iter().filter(|_| !at_once) {
             tap.begin(layers.hardware_at_socket()).map_err(super::fail)?;
         }
         if let Some(user) = &args.user {

@@ -234,11 +234,13 @@ fn delay(figures: &CaptureFigures) -> Option<Section> {
         "p99.9",
         "max",
         "interarrival jitter",
+        "drift",
     ]);
-    let mut one_way = false;
+    let (mut one_way, mut drifts) = (false, false);
     for (number, flow) in numbered(figures) {
         let Some(delay) = &flow.delay else { continue };
         one_way |= delay.kind == DelayKind::OneWay;
+        drifts |= delay.skew_ppm.is_some();
         let values = &delay.figures;
         let pdv = |ns: Option<u64>, one_in: u64| {
             let ns = ns.map(|ns| i64::try_from(ns).unwrap_or(i64::MAX));
@@ -253,12 +255,18 @@ fn delay(figures: &CaptureFigures) -> Option<Section> {
             pdv(values.p99_9_pdv_ns, 1_000),
             pdv(values.max_pdv_ns, 1),
             Cell::FineDuration(delay.interarrival_ns),
+            delay.skew_ppm.map(|ppm| Cell::from(format!("{ppm:.2} ppm"))).into(),
         ]);
     }
     let note = "where packets carry their sending time; PDV is above the minimum delay";
     let mut section = section_of(Section::new("delay", "Delay").note(note), table)?;
     if one_way {
         section.push(Block::Note("Delay includes the offset of the two wall clocks; PDV does not.".into()));
+    }
+    if drifts {
+        section.push(Block::Note(
+            "Drift: how much faster the capturing clock ran than the sender's. It was taken out of the figures beside it.".into(),
+        ));
     }
     section.push(Block::Note("Interarrival jitter: RFC 3550, 6.4.1, by the sender's time.".into()));
     Some(section)

@@ -111,6 +111,11 @@ pub struct DelayFigures {
     pub figures: RollingSummary,
     /// Interarrival jitter of RFC 3550, section 6.4.1, over first copies in order of arrival, by the sender's time.
     pub interarrival_ns: f64,
+    /// How much faster the capturing clock ran than the sender's, parts per million: the drift was taken out of all figures here.
+    /// None of flows shorter than 5 s, where no drift shows, and where the times were not kept (of a capture that goes on, and behind the first four million).
+    pub skew_ppm: Option<f64>,
+    /// What was taken out is right within this; with `skew_ppm`.
+    pub drift_bound_ns: Option<i64>,
 }
 
 /// One flow.

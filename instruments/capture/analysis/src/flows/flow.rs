@@ -1,6 +1,6 @@
 //! One flow: what is known of it so far.
 
-use super::figures::{DelayFigures, DelayKind, FlowFigures};
+use super::figures::{DelayKind, FlowFigures};
 use super::layers::Stages;
 use super::sequence::Sequence;
 use super::settings::TableSettings;
@@ -80,6 +80,15 @@ struct Detail {
     stages: Stages,
 }
 
+/// What may be kept yet, of all flows.
+#[derive(Debug)]
+pub(super) struct Room {
+    /// Packets of RTP.
+    pub(super) packets: usize,
+    /// Times of packets, by which clocks are compared.
+    pub(super) arrivals: usize,
+}
+
 /// One flow.
 #[derive(Debug)]
 pub(super) struct Flow {
@@ -144,8 +153,8 @@ impl Flow {
         }
     }
 
-    /// Takes the next packet. `room` is how many packets of RTP may be kept yet, of all flows.
-    pub(super) fn take(&mut self, taken: &FlowPacket, room: &mut usize) {
+    /// Takes the next packet.
+    pub(super) fn take(&mut self, taken: &FlowPacket, room: &mut Room) {
         self.span.take(taken.time_ns, taken.octets);
         self.payload_octets += u64::from(taken.network.payload_octets.unwrap_or(0));
         self.fragments += u64::from(taken.network.fragment);
@@ -163,19 +172,19 @@ impl Flow {
         detail.stages.take(&taken.stamps);
         let (Some((number, _, sent_ns)), Some(sequence)) = (number, &mut detail.sequence) else { return };
         let Some(time_ns) = taken.time_ns else {
-            sequence.push(number, None);
+            sequence.push(number, None, room);
             return;
         };
         let rtp = detail.rtp.as_mut();
         let (Some(rtp), Payload::Rtp { fields, .. }) = (rtp, taken.network.payload) else {
-            sequence.push(number, sent_ns.map(|sent_ns| (sent_ns, time_ns)));
+            sequence.push(number, sent_ns.map(|sent_ns| (sent_ns, time_ns)), room);
             return;
         };
         let packet = RtpPacket { sequence: number, arrived_ns: time_ns, fields };
         if let Some(sent_ns) = sent_ns {
             rtp.push(packet, |_, _| ());
             keep(&mut detail.kept, &mut detail.left_out, room, packet);
-            sequence.push(number, Some((sent_ns, time_ns)));
+            sequence.push(number, Some((sent_ns, time_ns)), room);
             return;
         }
         let (kept, left_out) = (&mut detail.kept, &mut detail.left_out);
@@ -203,7 +212,7 @@ impl Flow {
     }
 
     /// The stream has ended: what waited is taken.
-    pub(super) fn finish(&mut self, room: &mut usize) {
+    pub(super) fn finish(&mut self, room: &mut Room) {
         let Some(detail) = &mut self.detail else { return };
         if let (Some(rtp), Some(sequence)) = (&mut detail.rtp, &mut detail.sequence) {
             let (kept, left_out) = (&mut detail.kept, &mut detail.left_out);
@@ -220,10 +229,10 @@ impl Flow {
     }
 
     /// Gives up what costs memory; the figures stay as they stand. Packets that it kept make room for others.
-    pub(super) fn end_detail(&mut self, settings: &TableSettings, room: &mut usize) {
+    pub(super) fn end_detail(&mut self, settings: &TableSettings, room: &mut Room) {
         self.finish(room);
         let figures = self.figures(settings, false);
-        *room += self.kept();
+        room.packets += self.kept();
         self.ended = Some(Box::new(figures));
         self.detail = None;
     }
@@ -308,9 +317,7 @@ impl Flow {
         let delay_kind = delay_kind(kind, bits, figures.carries, settings.wall_clock);
         if let Some(sequence) = &mut detail.sequence {
             figures.sequence = sequence.counts();
-            let summary = delay_kind.filter(|_| stamped).zip(sequence.summary());
-            let interarrival_ns = sequence.interarrival_ns();
-            figures.delay = summary.map(|(kind, figures)| DelayFigures { kind, figures, interarrival_ns });
+            figures.delay = delay_kind.filter(|_| stamped).and_then(|kind| sequence.delay(kind, ended));
         }
         if ended && !detail.kept.is_empty() {
             let context = RtpContext {
@@ -357,12 +364,12 @@ fn delay_kind(kind: FlowKind, bits: u32, carries: Option<RtpKind>, wall_clock: b
     }
 }
 
-fn keep(kept: &mut Vec<RtpPacket>, left_out: &mut u64, room: &mut usize, packet: RtpPacket) {
-    if *room == 0 {
+fn keep(kept: &mut Vec<RtpPacket>, left_out: &mut u64, room: &mut Room, packet: RtpPacket) {
+    if room.packets == 0 {
         *left_out += 1;
         return;
     }
-    *room -= 1;
+    room.packets -= 1;
     kept.push(packet);
 }
 
@@ -370,11 +377,11 @@ fn number_and_keep(
     sequence: &mut Sequence,
     kept: &mut Vec<RtpPacket>,
     left_out: &mut u64,
-    room: &mut usize,
+    room: &mut Room,
     packet: &RtpPacket,
     media_ns: i64,
 ) {
-    if let Some(number) = sequence.push(packet.sequence, Some((media_ns, packet.arrived_ns))) {
+    if let Some(number) = sequence.push(packet.sequence, Some((media_ns, packet.arrived_ns)), room) {
         keep(kept, left_out, room, RtpPacket { sequence: number, ..*packet });
     }
 }

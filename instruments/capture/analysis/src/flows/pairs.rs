@@ -65,7 +65,8 @@ fn pair(
     (second_key, second): (&FlowKey, &[RtpPacket]),
 ) -> Option<PairFigures> {
     // Parts of one flow are no paths, and times before and after a step of the clock do not compare.
-    let path = |key: &FlowKey| (key.source, key.source_port, key.destination, key.destination_port, key.tunnel);
+    let path =
+        |key: &FlowKey| (key.source, key.source_port, key.destination, key.destination_port, key.tunnel);
     if path(first_key) == path(second_key) || first_key.clock_step != second_key.clock_step {
         return None;
     }

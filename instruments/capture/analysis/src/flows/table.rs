@@ -3,7 +3,7 @@
 mod room;
 
 use super::figures::{Beyond, CaptureFigures, Departed, FlowFigures};
-use super::flow::{Flow, FlowPacket, Span};
+use super::flow::{Flow, FlowPacket, Room, Span};
 use super::layers::{Layers, Stages};
 use super::numbering::Numberings;
 use super::pairs;
@@ -57,7 +57,7 @@ pub struct FlowTable {
     numberings: Numberings,
     /// Those that are seen in detail.
     detailed: Vec<FlowKey>,
-    room: usize,
+    room: Room,
     parts: Parts,
     steps: Steps,
     span: Span,
@@ -80,7 +80,7 @@ impl FlowTable {
             flows: Vec::new(),
             numberings: Numberings::default(),
             detailed: Vec::new(),
-            room: settings.rtp_packets,
+            room: Room { packets: settings.rtp_packets, arrivals: settings.arrivals },
             parts: Parts::default(),
             steps: Steps::default(),
             span: Span::default(),
@@ -242,7 +242,15 @@ impl FlowTable {
         // The busiest first, for they get the room that is left; no order of a hash map may show.
         undecided.sort_by_key(|(time_ns, ends)| {
             let packets = self.conversations[ends].first.len();
-            (std::cmp::Reverse(packets), *time_ns, ends.source, ends.destination, ends.ports, ends.protocol, ends.tunnel)
+            (
+                std::cmp::Reverse(packets),
+                *time_ns,
+                ends.source,
+                ends.destination,
+                ends.ports,
+                ends.protocol,
+                ends.tunnel,
+            )
         });
         undecided.into_iter().for_each(|(_, ends)| self.decide(ends));
         for (key, held) in self.numberings.finish() {

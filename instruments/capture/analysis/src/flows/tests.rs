@@ -1,5 +1,6 @@
 //! Known packets, exact figures.
 
+mod drift;
 mod pairs;
 mod room;
 mod steps;

@@ -49,7 +49,7 @@ impl FlowTable {
             std::mem::take(&mut self.flows).into_iter().partition(|flow| rank(flow) > last);
         for flow in &leave {
             depart(&mut self.departed, flow.packets(), flow.octets());
-            self.room += flow.kept();
+            self.room.packets += flow.kept();
             self.forget_source(flow.key());
         }
         self.flows = stay;

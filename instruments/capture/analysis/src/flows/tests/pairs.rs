@@ -24,12 +24,17 @@ fn both(
 fn two_paths_of_one_stream_are_a_pair() {
     // 100 to 104 are lost on the first, 103 to 109 on the second, 200 comes twice.
     let numbers = |lost: std::ops::Range<u32>| {
-        (0..1_000).filter(move |n| !lost.contains(n)).flat_map(|n| std::iter::repeat_n(n, 1 + usize::from(n == 200)))
+        (0..1_000)
+            .filter(move |n| !lost.contains(n))
+            .flat_map(|n| std::iter::repeat_n(n, 1 + usize::from(n == 200)))
     };
     let found = both(path(6_000, 0, numbers(100..105)), path(6_002, 2 * MS + 500, numbers(103..110)));
     let [pair] = &found.pairs[..] else { panic!("{:?}", found.pairs) };
     assert_eq!((pair.first.destination_port, pair.second.destination_port), (Some(6_000), Some(6_002)));
-    assert_eq!((pair.expected, pair.both, pair.only_first, pair.only_second, pair.lost), (1_000, 990, 5, 3, 2));
+    assert_eq!(
+        (pair.expected, pair.both, pair.only_first, pair.only_second, pair.lost),
+        (1_000, 990, 5, 3, 2)
+    );
     let difference = pair.difference.unwrap();
     assert_eq!((difference.min_ns, difference.max_ns, difference.count), (2 * MS + 500, 2 * MS + 500, 990));
     assert_eq!(found.flows.iter().map(|flow| flow.sequence.unwrap().lost).collect::<Vec<_>>(), [5, 7]);

@@ -31,7 +31,8 @@ fn packets_of_another_queue_that_are_late_are_no_step() {
     assert!(found.clock_steps.is_empty());
     // Seven in a row, too, and one at the end.
     let late = || (0..7).map(|ms| other(300 + ms));
-    let found = figures(run(0, 20_000, 0, 300).chain(late()).chain(run(300, 20_300, 2_400, 9)).chain([other(9)]));
+    let found =
+        figures(run(0, 20_000, 0, 300).chain(late()).chain(run(300, 20_300, 2_400, 9)).chain([other(9)]));
     assert_eq!((found.clock_steps.len(), found.packets, found.flows[0].packets), (0, 317, 309));
 }
 
@@ -49,6 +50,8 @@ fn after_eight_steps_no_packet_is_missing() {
 }
 
 proptest! {
+    // Each flow has histograms of its own.
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
     #[test]
     fn whatever_the_times_every_packet_is_in_a_flow(
         times in prop::collection::vec(prop::option::weighted(0.9, 0i64..200), 0..300),
