@@ -159,3 +159,35 @@ fn the_kernel_stamps_for_everybody_no_longer_than_it_lasts() {
     assert!(kernel_stamps(false), "it goes on after the capture was killed");
     drop(alone);
 }
+
+/// Lines of `quaver extcap` for an interface, and how it ended.
+fn extcap(interface: &str) -> (String, Option<i32>) {
+    let output = Command::new(QUAVER)
+        .args(["extcap", "--extcap-dlts", "--extcap-interface", interface])
+        .output()
+        .unwrap();
+    (String::from_utf8(output.stdout).unwrap(), output.status.code())
+}
+
+#[test]
+fn link_types_for_wireshark_are_those_of_dumpcap() {
+    assert_eq!(extcap("quaver-nosuch0"), (String::new(), Some(2)));
+    for (interface, number) in [("lo", 1), ("any", 276)] {
+        let (line, status) = extcap(&format!("quaver-{interface}"));
+        assert!(status == Some(0) && line.starts_with(&format!("dlt {{number={number}}}")), "{line}");
+    }
+    if !privileged("link_types_for_wireshark_are_those_of_dumpcap") {
+        return;
+    }
+    let dumpcap = |interface: &str| Command::new("dumpcap").args(["-L", "-i", interface]).output();
+    let Ok(none) = dumpcap("nosuch0") else {
+        return skip("link_types_for_wireshark_are_those_of_dumpcap", Lack::Installed("dumpcap"));
+    };
+    assert_eq!((none.stdout.len(), none.status.code()), (0, Some(2)));
+    for interface in ["lo", "any"] {
+        let text = String::from_utf8(dumpcap(interface).unwrap().stdout).unwrap();
+        let line = extcap(&format!("quaver-{interface}")).0;
+        let (name, words) = line.split_once("{name=").unwrap().1.split_once("}{display=").unwrap();
+        assert!(text.contains(&format!("{name} ({})", words.trim().trim_end_matches('}'))), "{text}");
+    }
+}

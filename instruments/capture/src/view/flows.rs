@@ -45,8 +45,10 @@ pub(crate) fn live(figures: &CaptureFigures) -> Section {
         "duplicates",
         "delay p50",
         "PDV p99",
-        "IPDV p99",
-        "ΔT sd",
+        "lost, 10 s",
+        "PDV, 10 s",
+        "jitter",
+        "MOS",
     ]);
     let mut flows: Vec<&FlowFigures> = figures.flows.iter().collect();
     flows.sort_by_key(|flow| std::cmp::Reverse(flow.packets));
@@ -67,14 +69,20 @@ pub(crate) fn live(figures: &CaptureFigures) -> Section {
         let (flows, packets) = (Cell::Count(departed.flows), Cell::Count(departed.packets));
         table.note(text!("{flows} older flows evicted, with {packets} packets"));
     }
+    if flows.iter().any(|flow| flow.recent.is_some()) {
+        table.note(text!(
+            "10 s: share lost, and PDV p99 of the worst second; jitter: RFC 3550, now; MOS: at most, behind a buffer of that PDV"
+        ));
+    }
     Section::new("flows", "Flows").note("by number of packets").with(table)
 }
 
-fn live_row(number: u64, flow: &FlowFigures) -> [Cell; 10] {
+fn live_row(number: u64, flow: &FlowFigures) -> [Cell; 12] {
     let sequence = |of: fn(&SequenceCounts) -> u64| {
         Cell::from(flow.sequence.as_ref().map(|counts| Cell::Count(of(counts))))
     };
     let delay = flow.delay.as_ref();
+    let recent = flow.recent.as_ref();
     // Of other clocks only the variation is known.
     let one_way = delay.filter(|delay| delay.kind == DelayKind::OneWay);
     let duration = |ns: Option<i64>| Cell::from(ns.map(Cell::Duration));
@@ -88,8 +96,10 @@ fn live_row(number: u64, flow: &FlowFigures) -> [Cell; 10] {
         sequence(|counts| counts.duplicate),
         duration(one_way.and_then(|delay| delay.figures.p50_delay_ns)),
         duration(pdv_ns),
-        duration(delay.and_then(|delay| delay.figures.p99_ipdv_ns)),
-        flow.delta_t.as_ref().map(|spread| Cell::FineDuration(spread.sd_ns)).into(),
+        recent.map(|recent| Cell::Share(recent.loss_share)).into(),
+        duration(recent.and_then(|recent| i64::try_from(recent.worst_pdv_p99_ns?).ok())),
+        recent.map(|recent| Cell::FineDuration(recent.interarrival_ns)).into(),
+        recent.and_then(|recent| recent.mos).map(|mos| Cell::from(format!("{mos:.2}"))).into(),
     ]
 }
 

@@ -118,6 +118,24 @@ pub struct DelayFigures {
     pub drift_bound_ns: Option<i64>,
 }
 
+/// The last ten seconds of a stream while it is captured: between each two figures one second passes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RecentFigures {
+    /// First copies.
+    pub packets: u64,
+    /// Numbers that went by and did not come, as RTP's receiver reports count them (RFC 3550, appendix A.3).
+    pub lost: u64,
+    /// Part of the numbers that went by.
+    pub loss_share: f64,
+    /// 99th percentile of PDV in the worst second, above the least delay of that second: clocks do not drift apart in it.
+    pub worst_pdv_p99_ns: Option<u64>,
+    /// Interarrival jitter of RFC 3550 as of now.
+    pub interarrival_ns: f64,
+    /// Mean opinion score at most (ITU-T G.107), behind a buffer of that PDV and without the network's own delay; of G.711 with
+    /// concealment, G.729 and G.723.1 by their payload types.
+    pub mos: Option<f64>,
+}
+
 /// One flow.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlowFigures {
@@ -152,6 +170,8 @@ pub struct FlowFigures {
     pub sequence: Option<SequenceCounts>,
     /// By the sender's times.
     pub delay: Option<DelayFigures>,
+    /// The last ten seconds; none at the end of a capture.
+    pub recent: Option<RecentFigures>,
     /// Of RTP: what it carries by its first packets.
     pub carries: Option<RtpKind>,
     /// Of RTP: rate of its timestamps, by its first packets.

@@ -78,6 +78,8 @@ struct Detail {
     kept: Vec<RtpPacket>,
     left_out: u64,
     stages: Stages,
+    /// Of the last packet of RTP.
+    payload_type: Option<u8>,
 }
 
 /// What may be kept yet, of all flows.
@@ -137,6 +139,7 @@ impl Flow {
                 kept: Vec::new(),
                 left_out: 0,
                 stages: Stages::default(),
+                payload_type: None,
             })
         });
         let bits = if key.kind == FlowKind::Other { 0 } else { bits };
@@ -181,6 +184,7 @@ impl Flow {
             return;
         };
         let packet = RtpPacket { sequence: number, arrived_ns: time_ns, fields };
+        detail.payload_type = fields.header.map(|header| header.payload_type);
         if let Some(sent_ns) = sent_ns {
             rtp.push(packet, |_, _| ());
             keep(&mut detail.kept, &mut detail.left_out, room, packet);
@@ -294,6 +298,7 @@ impl Flow {
             delta_t: None,
             sequence: None,
             delay: None,
+            recent: None,
             carries: None,
             media_clock: None,
             interarrival: None,
@@ -317,6 +322,7 @@ impl Flow {
         let delay_kind = delay_kind(kind, bits, figures.carries, settings.wall_clock);
         if let Some(sequence) = &mut detail.sequence {
             figures.sequence = sequence.counts();
+            figures.recent = if ended { None } else { sequence.recent(detail.payload_type) };
             figures.delay = delay_kind.filter(|_| stamped).and_then(|kind| sequence.delay(kind, ended));
         }
         if ended && !detail.kept.is_empty() {

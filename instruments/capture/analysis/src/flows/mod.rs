@@ -11,6 +11,7 @@ mod numbering;
 mod pairs;
 mod parts;
 mod payload;
+mod recent;
 mod sequence;
 mod settings;
 mod spread;
@@ -18,8 +19,8 @@ mod steps;
 mod table;
 
 pub use figures::{
-    Beyond, CaptureFigures, DelayFigures, DelayKind, Departed, FlowFigures, LayerFigures, SequenceCounts,
-    SpreadFigures, StageFigures,
+    Beyond, CaptureFigures, DelayFigures, DelayKind, Departed, FlowFigures, LayerFigures, RecentFigures,
+    SequenceCounts, SpreadFigures, StageFigures,
 };
 pub use pairs::PairFigures;
 pub use payload::{Payload, ProbeFacts, StreamFacts};

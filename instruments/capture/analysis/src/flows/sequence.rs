@@ -1,7 +1,8 @@
 //! The numbers of a flow: unwrapped, and what they tell of loss, copies and order.
 
-use super::figures::{DelayFigures, DelayKind, SequenceCounts};
+use super::figures::{DelayFigures, DelayKind, RecentFigures, SequenceCounts};
 use super::flow::Room;
+use super::recent::Recent;
 use quaver_analysis::path::Arrival;
 use quaver_analysis::path::direction::Direction;
 use quaver_analysis::path::offset::{Evidence, FlowTimes, timed};
@@ -24,6 +25,7 @@ pub(super) struct Sequence {
     before_delay_ns: i64,
     /// The packets, as long as all of them have times and there is room.
     kept: Option<Vec<Arrival>>,
+    recent: Recent,
 }
 
 impl Sequence {
@@ -40,6 +42,7 @@ impl Sequence {
             before_base: 0,
             before_delay_ns: 0,
             kept: Some(Vec::new()),
+            recent: Recent::new(base),
         }
     }
 
@@ -94,6 +97,13 @@ impl Sequence {
         rolling.finish(None);
         let (skew_ppm, drift_bound_ns) = (Some(skew_ppm), Some(flow.drift_bound_ns));
         Some(DelayFigures { skew_ppm, drift_bound_ns, ..figures(&mut rolling, kind)? })
+    }
+
+    /// The last seconds, if this is asked for each second; none before the first packet.
+    pub(super) fn recent(&mut self, payload_type: Option<u8>) -> Option<RecentFigures> {
+        let stretch = self.rolling.take_interval()?;
+        let interarrival_ns = self.rolling.interarrival_jitter_ns();
+        Some(self.recent.look(&stretch, self.highest, interarrival_ns, payload_type))
     }
 
     /// None before the first packet.

@@ -2,6 +2,7 @@
 
 mod drift;
 mod pairs;
+mod recent;
 mod room;
 mod steps;
 
