@@ -1,6 +1,7 @@
 //! Opening all that a capture needs, in the order that gives the first packet all its stamps.
 
 use super::accounts::FileAccount;
+use super::breach::Breaches;
 use super::files::{Output, Rotation};
 use super::order::Order;
 use super::plan::{Plan, interfaces};
@@ -212,6 +213,7 @@ impl Session {
             told,
             limits,
             cpu: plan.write_cpu,
+            breaches: args.breach.map(Breaches::new),
             flows: args.qos.then(|| qos::Flows::new(args.layer, wall_clock)),
             live: Arc::clone(&live),
         };

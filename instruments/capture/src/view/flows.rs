@@ -47,7 +47,7 @@ pub(crate) fn live(figures: &CaptureFigures) -> Section {
         "PDV p99",
         "lost, 10 s",
         "PDV, 10 s",
-        "jitter",
+        "J",
         "MOS",
     ]);
     let mut flows: Vec<&FlowFigures> = figures.flows.iter().collect();
@@ -71,7 +71,7 @@ pub(crate) fn live(figures: &CaptureFigures) -> Section {
     }
     if flows.iter().any(|flow| flow.recent.is_some()) {
         table.note(text!(
-            "10 s: share lost, and PDV p99 of the worst second; jitter: RFC 3550, now; MOS: at most, behind a buffer of that PDV"
+            "10 s: share lost, and PDV p99 of the worst second; J: interarrival jitter (RFC 3550), now; MOS: at most, behind a buffer of that PDV"
         ));
     }
     Section::new("flows", "Flows").note("by number of packets").with(table)
@@ -127,7 +127,7 @@ fn flows(figures: &CaptureFigures) -> Section {
 }
 
 /// Both ends of a flow.
-pub(super) fn ends(key: &FlowKey) -> String {
+pub(crate) fn ends(key: &FlowKey) -> String {
     format!("{} to {}", end(key.source, key.source_port), end(key.destination, key.destination_port))
 }
 
