@@ -1,9 +1,10 @@
 //! Options of `quaver capture`.
 
+pub mod breach;
 pub mod compare;
 
-use crate::capture::breach::{BreachLimits, limits};
 use crate::pipeline::PipelineKind;
+use breach::{BreachLimits, limits};
 use clap::{Args, ValueEnum};
 use compare::CompareArgs;
 use quaver_abi::stamp::Layer;

@@ -1,67 +1,27 @@
 //! Limits of what a stream may suffer in ten seconds (`--breach`). Where one is crossed, the files around it are kept.
 
+use crate::args::breach::BreachLimits;
 use crate::view::flows::ends;
 use quaver_capture_analysis::flows::{CaptureFigures, RecentFigures};
-use quaver_instrument::quantity;
 use quaver_view::Cell;
 
 /// Breaches that are told one by one.
 const MOST_TOLD: usize = 100;
 
-/// The limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct BreachLimits {
-    loss_share: Option<f64>,
-    pdv_ns: Option<i64>,
-    interarrival_ns: Option<i64>,
-    least_mos: Option<f64>,
-}
-
-/// Limits such as `loss=1%,pdv=20ms`.
-pub(crate) fn limits(text: &str) -> Result<BreachLimits, String> {
-    let mut limits = BreachLimits::default();
-    for part in text.split(',') {
-        let wrong =
-            |why: &str| format!("`{part}`: {why}, for example loss=1%,pdv=20ms,interarrival=5ms,mos=3.6");
-        let (name, value) = part.trim().split_once('=').ok_or_else(|| wrong("expected NAME=LIMIT"))?;
-        let number = |text: &str, most: f64| {
-            text.parse()
-                .ok()
-                .filter(|number| (0.0..=most).contains(number))
-                .ok_or_else(|| wrong("not a limit"))
-        };
-        let time_ns =
-            || Ok::<_, String>(i64::try_from(quantity::duration(value)?.as_nanos()).unwrap_or(i64::MAX));
-        match name.trim() {
-            "loss" => {
-                let percent = value.strip_suffix('%').ok_or_else(|| wrong("loss is in percent"))?;
-                limits.loss_share = Some(number(percent, 100.0)? / 100.0);
-            }
-            "pdv" => limits.pdv_ns = Some(time_ns()?),
-            "interarrival" => limits.interarrival_ns = Some(time_ns()?),
-            "mos" => limits.least_mos = Some(number(value, 5.0)?),
-            _ => return Err(wrong("unknown name")),
-        }
+/// What crosses a limit.
+fn crossed(limits: &BreachLimits, recent: &RecentFigures) -> Option<String> {
+    if limits.loss_share.is_some_and(|most| recent.loss_share > most) {
+        return Some(format!("{} lost", Cell::Share(recent.loss_share)));
     }
-    Ok(limits)
-}
-
-impl BreachLimits {
-    /// What crosses a limit.
-    fn crossed(&self, recent: &RecentFigures) -> Option<String> {
-        if self.loss_share.is_some_and(|most| recent.loss_share > most) {
-            return Some(format!("{} lost", Cell::Share(recent.loss_share)));
-        }
-        let pdv_ns = recent.worst_pdv_p99_ns.map(|ns| i64::try_from(ns).unwrap_or(i64::MAX));
-        if let Some(pdv_ns) = pdv_ns.filter(|pdv_ns| self.pdv_ns.is_some_and(|most_ns| *pdv_ns > most_ns)) {
-            return Some(format!("PDV p99 {}", Cell::Duration(pdv_ns)));
-        }
-        if self.interarrival_ns.is_some_and(|most_ns| recent.interarrival_ns > most_ns as f64) {
-            return Some(format!("interarrival jitter {}", Cell::FineDuration(recent.interarrival_ns)));
-        }
-        let mos = recent.mos.filter(|mos| self.least_mos.is_some_and(|least| *mos < least))?;
-        Some(format!("MOS {mos:.2}"))
+    let pdv_ns = recent.worst_pdv_p99_ns.map(|ns| i64::try_from(ns).unwrap_or(i64::MAX));
+    if let Some(pdv_ns) = pdv_ns.filter(|pdv_ns| limits.pdv_ns.is_some_and(|most_ns| *pdv_ns > most_ns)) {
+        return Some(format!("PDV p99 {}", Cell::Duration(pdv_ns)));
     }
+    if limits.interarrival_ns.is_some_and(|most_ns| recent.interarrival_ns > most_ns as f64) {
+        return Some(format!("interarrival jitter {}", Cell::FineDuration(recent.interarrival_ns)));
+    }
+    let mos = recent.mos.filter(|mos| limits.least_mos.is_some_and(|least| *mos < least))?;
+    Some(format!("MOS {mos:.2}"))
 }
 
 /// Breaches so far.
@@ -80,7 +40,7 @@ impl Breaches {
     /// Looks at the flows; `keep` keeps the files where a breach begins, and says whether it could.
     pub(super) fn look(&mut self, figures: &CaptureFigures, keep: impl FnOnce() -> bool) {
         let crossed =
-            figures.flows.iter().find_map(|flow| Some((flow, self.limits.crossed(flow.recent.as_ref()?)?)));
+            figures.flows.iter().find_map(|flow| Some((flow, crossed(&self.limits, flow.recent.as_ref()?)?)));
         let begins = crossed.is_some() && !self.goes_on;
         self.goes_on = crossed.is_some();
         let Some((flow, what)) = crossed.filter(|_| begins) else { return };
@@ -97,20 +57,7 @@ impl Breaches {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn limits_have_names_and_units() {
-        let expected = BreachLimits {
-            loss_share: Some(0.015),
-            pdv_ns: Some(20_000_000),
-            interarrival_ns: Some(500_000),
-            least_mos: Some(3.6),
-        };
-        assert_eq!(limits("loss=1.5%, pdv=20ms,interarrival=500us,mos=3.6"), Ok(expected));
-        for wrong in ["", "loss=1", "loss=101%", "pdv=20", "mos=6", "delay=1ms", "loss=NaN%"] {
-            assert!(limits(wrong).is_err(), "{wrong}");
-        }
-    }
+    use crate::args::breach::limits;
 
     #[test]
     fn each_limit_is_crossed_by_more_and_not_by_as_much() {
@@ -122,15 +69,15 @@ mod tests {
             interarrival_ns: 5e6,
             mos: Some(3.6),
         };
-        assert_eq!(limits("loss=1%,pdv=20ms,interarrival=5ms,mos=3.6").unwrap().crossed(&recent), None);
+        assert_eq!(crossed(&limits("loss=1%,pdv=20ms,interarrival=5ms,mos=3.6").unwrap(), &recent), None);
         for (text, what) in [
             ("loss=0.9%", "1.0 % lost"),
             ("pdv=19ms", "PDV p99 20.0 ms"),
             ("interarrival=4ms", "interarrival jitter 5.00 ms"),
             ("mos=3.7", "MOS 3.60"),
         ] {
-            let crossed = limits(text).unwrap().crossed(&recent).unwrap();
-            assert_eq!(crossed.replace('\u{a0}', " "), what);
+            let found = crossed(&limits(text).unwrap(), &recent).unwrap();
+            assert_eq!(found.replace('\u{a0}', " "), what);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What is said of a capture. A figure that cannot be known is none.
 
-use super::{ClockStep, FlowKey, PairFigures};
+use super::{ClockStep, FlowKey};
 use quaver_abi::stamp::{Layer, StampClock};
 use quaver_analysis::path::rolling::RollingSummary;
 use quaver_analysis::rtp::{Interarrival, MediaClock, RtpKind, RtpSummary};
@@ -184,6 +184,29 @@ pub struct FlowFigures {
     pub rtp_left_out: u64,
     /// Time from layer to layer.
     pub stages: Vec<StageFigures>,
+}
+
+/// What two paths brought of one stream. `expected` = `both` + `only_first` + `only_second` + `lost`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PairFigures {
+    /// The flow with most packets.
+    pub first: FlowKey,
+    /// The other.
+    pub second: FlowKey,
+    /// Numbers from the smallest to the largest of both.
+    pub expected: u64,
+    /// Numbers that both brought.
+    pub both: u64,
+    /// Numbers that the first alone brought.
+    pub only_first: u64,
+    /// Numbers that the second alone brought.
+    pub only_second: u64,
+    /// Numbers that neither brought: the loss of the merged stream.
+    pub lost: u64,
+    /// Part of the expected numbers that neither brought.
+    pub loss_share: f64,
+    /// Arrival by the second path less that by the first.
+    pub difference: Option<SpreadFigures>,
 }
 
 /// What is counted in sum only.

@@ -3,7 +3,7 @@
 use super::figures::{DelayKind, FlowFigures};
 use super::layers::Stages;
 use super::sequence::Sequence;
-use super::settings::TableSettings;
+use super::settings::{Room, TableSettings};
 use super::spread::Spread;
 use super::{FlowKey, FlowKind, NetworkFacts, Payload};
 use quaver_abi::stamp::PacketStamps;
@@ -80,15 +80,6 @@ struct Detail {
     stages: Stages,
     /// Of the last packet of RTP.
     payload_type: Option<u8>,
-}
-
-/// What may be kept yet, of all flows.
-#[derive(Debug)]
-pub(super) struct Room {
-    /// Packets of RTP.
-    pub(super) packets: usize,
-    /// Times of packets, by which clocks are compared.
-    pub(super) arrivals: usize,
 }
 
 /// One flow.

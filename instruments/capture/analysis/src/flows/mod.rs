@@ -19,10 +19,9 @@ mod steps;
 mod table;
 
 pub use figures::{
-    Beyond, CaptureFigures, DelayFigures, DelayKind, Departed, FlowFigures, LayerFigures, RecentFigures,
-    SequenceCounts, SpreadFigures, StageFigures,
+    Beyond, CaptureFigures, DelayFigures, DelayKind, Departed, FlowFigures, LayerFigures, PairFigures,
+    RecentFigures, SequenceCounts, SpreadFigures, StageFigures,
 };
-pub use pairs::PairFigures;
 pub use payload::{Payload, ProbeFacts, StreamFacts};
 pub use settings::TableSettings;
 pub use steps::ClockStep;

@@ -1,11 +1,10 @@
 //! One stream of RTP by two paths (SMPTE ST 2022-7): the receiver takes whichever copy of a packet comes first.
 
-use super::figures::SpreadFigures;
+use super::figures::PairFigures;
 use super::flow::Flow;
 use super::spread::Spread;
 use super::{FlowKey, FlowKind};
 use quaver_analysis::rtp::RtpPacket;
-use serde::Serialize;
 
 /// So many packets that both paths brought make a pair.
 const LEAST_PACKETS: u64 = 8;
@@ -13,29 +12,6 @@ const LEAST_PACKETS: u64 = 8;
 const ALIGNED_BY: usize = 64;
 /// Pairs that are told.
 const MOST_PAIRS: usize = 16;
-
-/// What two paths brought of one stream. `expected` = `both` + `only_first` + `only_second` + `lost`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PairFigures {
-    /// The flow with most packets.
-    pub first: FlowKey,
-    /// The other.
-    pub second: FlowKey,
-    /// Numbers from the smallest to the largest of both.
-    pub expected: u64,
-    /// Numbers that both brought.
-    pub both: u64,
-    /// Numbers that the first alone brought.
-    pub only_first: u64,
-    /// Numbers that the second alone brought.
-    pub only_second: u64,
-    /// Numbers that neither brought: the loss of the merged stream.
-    pub lost: u64,
-    /// Part of the expected numbers that neither brought.
-    pub loss_share: f64,
-    /// Arrival by the second path less that by the first.
-    pub difference: Option<SpreadFigures>,
-}
 
 /// Pairs among the flows whose packets were all kept.
 pub(super) fn of(flows: &[Flow]) -> Vec<PairFigures> {

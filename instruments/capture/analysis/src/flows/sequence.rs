@@ -1,8 +1,8 @@
 //! The numbers of a flow: unwrapped, and what they tell of loss, copies and order.
 
 use super::figures::{DelayFigures, DelayKind, RecentFigures, SequenceCounts};
-use super::flow::Room;
 use super::recent::Recent;
+use super::settings::Room;
 use quaver_analysis::path::Arrival;
 use quaver_analysis::path::direction::Direction;
 use quaver_analysis::path::offset::{Evidence, FlowTimes, timed};

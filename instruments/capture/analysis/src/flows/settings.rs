@@ -49,3 +49,12 @@ impl TableSettings {
         Self { flows: 16_384, make_way: false, detailed: 128, rtp_packets, arrivals, ..Self::live(layer) }
     }
 }
+
+/// What may be kept yet, of all flows.
+#[derive(Debug)]
+pub(super) struct Room {
+    /// Packets of RTP.
+    pub(super) packets: usize,
+    /// Times of packets, by which clocks are compared.
+    pub(super) arrivals: usize,
+}

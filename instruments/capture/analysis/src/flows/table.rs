@@ -3,12 +3,12 @@
 mod room;
 
 use super::figures::{Beyond, CaptureFigures, Departed, FlowFigures};
-use super::flow::{Flow, FlowPacket, Room, Span};
+use super::flow::{Flow, FlowPacket, Span};
 use super::layers::{Layers, Stages};
 use super::numbering::Numberings;
 use super::pairs;
 use super::parts::Parts;
-use super::settings::TableSettings;
+use super::settings::{Room, TableSettings};
 use super::steps::{Held, Steps};
 use super::{FlowKey, FlowKind, FrameFacts, Payload, Tunnel};
 use quaver_abi::stamp::PacketStamps;
