@@ -59,7 +59,7 @@ impl Session {
         let support = CounterSupport::detect(Path::new("/"));
         let counter = support.counter;
         let clock = LiveClock::start(LiveOptions::checked(counter))
-            .map_err(|e| failure(ExitCode::Output, e.to_string()))?;
+            .map_err(|e| failure(ExitCode::Output, sentence(&anyhow::Error::new(e))))?;
         let interfaces = interfaces(plan)?;
         let cycles = counter == Counter::Hardware;
         let mut layers = Layers::switch_on(&interfaces, capture::LayerWish { cycles, ..plan.wish }, set);
