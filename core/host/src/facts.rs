@@ -227,6 +227,11 @@ impl HostFacts {
     }
 }
 
+/// Model name of the first CPU, alone.
+pub fn cpu_model(root: &HostRoot) -> Option<String> {
+    cpuinfo_field(&root.text("proc/cpuinfo")?, "model name")
+}
+
 fn kernel(root: &HostRoot) -> KernelFacts {
     let version = root.text("proc/version");
     let realtime = root.switch("sys/kernel/realtime").unwrap_or(false)

@@ -1,8 +1,10 @@
 //! Options of `quaver capture`.
 
+pub mod breach;
 pub mod compare;
 
 use crate::pipeline::PipelineKind;
+use breach::{BreachLimits, limits};
 use clap::{Args, ValueEnum};
 use compare::CompareArgs;
 use quaver_abi::stamp::Layer;
@@ -19,6 +21,8 @@ Examples:
   quaver capture -i eth0 -o ring.pcapng --ring-files 10 --file-size 100MB
   quaver capture -i eth0 -o - | tshark -r -            to a pipe
   quaver capture -i eth0 --qos --layer xdp             live figures per flow
+  quaver capture -i eth0 -o ring.pcapng --ring-files 4 --file-time 10s --qos --breach loss=1%
+                                                       keep the files around each loss
   quaver capture -i eth0 -o out.pcapng --stamp raw     raw cycles of each packet, converted later
   quaver capture --compare --quick                     cost of each timestamping method on this machine
 
@@ -110,6 +114,10 @@ pub struct CaptureArgs {
     /// Show each flow's delay, delay variation, loss and reordering as it is captured
     #[arg(long)]
     pub qos: bool,
+    /// Keep the files around a breach for good: what no stream may suffer in ten seconds, at most as many as ten times --ring-files
+    #[arg(long, value_parser = limits, value_name = "loss=1%,pdv=20ms,interarrival=5ms,mos=3.6",
+          requires = "qos", requires = "ring_files")]
+    pub breach: Option<BreachLimits>,
     /// Drop privileges to this user after opening
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,

@@ -211,10 +211,18 @@ fn cautions(figures: &CaptureFigures, interfaces: &[InterfaceSummary]) -> Vec<St
             "{dropped} packets were dropped while capturing: loss of flows may be local, not on the network"
         ));
     }
-    if figures.backwards > 0 {
+    for step in &figures.clock_steps {
+        let least = quaver_view::Cell::Duration(step.least_ns);
         found.push(format!(
-            "{} packets precede their predecessor in time: merged interfaces or queues, or a clock set back",
-            figures.backwards
+            "the capturing clock was set back by {least} or more before packet {}, or captures were put together there: flows \
+             begin anew, and no figure spans it",
+            step.packet
+        ));
+    }
+    let backwards = figures.backwards - figures.clock_steps.len() as u64;
+    if backwards > 0 {
+        found.push(format!(
+            "{backwards} packets precede their predecessor in time: merged interfaces or queues"
         ));
     }
     if figures.unstamped > 0 {

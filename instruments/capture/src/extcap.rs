@@ -3,6 +3,7 @@
 
 use crate::args::CaptureArgs;
 use crate::capture;
+use crate::record::{ANY, LinkKind, TapInterface};
 use anyhow::Context;
 use clap::{Args, Command, FromArgMatches};
 use quaver_instrument::exit_code::{ExitCode, failure};
@@ -80,7 +81,9 @@ pub fn run(args: &ExtcapArgs) -> anyhow::Result<ExitCode> {
         failure(ExitCode::Usage, format!("{listed}: not listed; names begin with {PREFIX}"))
     })?;
     if args.extcap_dlts {
-        quaver_instrument::results::to_stdout(b"dlt {number=1}{name=EN10MB}{display=Ethernet}\n")?;
+        let found =
+            TapInterface::find(interface).map_err(|error| failure(ExitCode::Usage, error.to_string()))?;
+        quaver_instrument::results::to_stdout(link_type(found.link).as_bytes())?;
     } else if args.extcap_config {
         quaver_instrument::results::to_stdout(CONFIG.as_bytes())?;
     } else if args.capture {
@@ -93,10 +96,20 @@ pub fn run(args: &ExtcapArgs) -> anyhow::Result<ExitCode> {
 fn interfaces(table: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let mut out = format!("extcap {{version={version}}}{{display=Quaver: packets with every stamp}}\n");
-    for name in table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim())) {
+    let names = table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
+    for name in names.chain([ANY]) {
         let _ = writeln!(out, "interface {{value={PREFIX}{name}}}{{display=Quaver: {name}}}");
     }
     out
+}
+
+/// The link type by its number in libpcap, which differs from that in files for raw IP, and its names there.
+fn link_type(link: LinkKind) -> &'static str {
+    match link {
+        LinkKind::Ethernet => "dlt {number=1}{name=EN10MB}{display=Ethernet}\n",
+        LinkKind::Cooked => "dlt {number=276}{name=LINUX_SLL2}{display=Linux cooked v2}\n",
+        LinkKind::RawIp => "dlt {number=12}{name=RAW}{display=Raw IP}\n",
+    }
 }
 
 const CONFIG: &str = "\
@@ -136,7 +149,8 @@ mod tests {
         let expected = format!(
             "extcap {{version={}}}{{display=Quaver: packets with every stamp}}\n\
              interface {{value=quaver-lo}}{{display=Quaver: lo}}\n\
-             interface {{value=quaver-eth0.5}}{{display=Quaver: eth0.5}}\n",
+             interface {{value=quaver-eth0.5}}{{display=Quaver: eth0.5}}\n\
+             interface {{value=quaver-any}}{{display=Quaver: any}}\n",
             env!("CARGO_PKG_VERSION")
         );
         assert_eq!(interfaces(table), expected);

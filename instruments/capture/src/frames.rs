@@ -1,7 +1,7 @@
 //! Captured frames, decoded as far as flows need: by etherparse, which takes what a snap length cut.
 
 use etherparse::{EtherType, IpNumber, LaxNetSlice, LaxSlicedPacket, TransportSlice};
-use quaver_capture_analysis::flows::{DatagramPart, FrameFacts, NetworkFacts, Payload};
+use quaver_capture_analysis::flows::{DatagramPart, FrameFacts, NetworkFacts, Payload, Tunnel};
 use quaver_pcapng::{LINK_ETHERNET, LINK_LINUX_COOKED, LINK_LINUX_COOKED_2, LINK_RAW_IP};
 use std::net::IpAddr;
 
@@ -14,6 +14,12 @@ const LINKS_RAW: [u16; 4] = [12, 14, 228, 229];
 /// Bytes of the headers of cooked captures; in the first the protocol stands at the end, in the second at the start.
 const COOKED_BYTES: usize = 16;
 const COOKED_2_BYTES: usize = 20;
+/// Tunnels in each other that are followed.
+const MOST_TUNNELS: usize = 4;
+/// Ports of VXLAN and Geneve (RFC 7348, RFC 8926), and what stands for Ethernet in Geneve and GRE.
+const VXLAN_PORT: u16 = 4789;
+const GENEVE_PORT: u16 = 6081;
+const ETHERNET_INSIDE: u16 = 0x6558;
 /// Bytes of a UDP header.
 const UDP_BYTES: usize = 8;
 
@@ -25,7 +31,16 @@ pub fn is_known(link_type: u16) -> bool {
 
 /// What a frame says. `data` are the bytes kept of `wire_octets`; `near_ns` is when it was captured, CLOCK_REALTIME.
 pub fn decode(link_type: u16, data: &[u8], wire_octets: u32, near_ns: Option<i64>) -> FrameFacts {
-    let network = slice(link_type, data).and_then(|packet| network(&packet, near_ns));
+    let network = slice(link_type, data).and_then(|mut packet| {
+        let mut tunnel = None;
+        for _ in 0..MOST_TUNNELS {
+            let Some((through, inside)) = inside(&packet).filter(|(_, inside)| inside.net.is_some()) else {
+                break;
+            };
+            (tunnel, packet) = (Some(through), inside);
+        }
+        Some(NetworkFacts { tunnel, ..network(&packet, near_ns)? })
+    });
     FrameFacts { octets: wire_octets, network }
 }
 
@@ -44,6 +59,59 @@ fn slice(link_type: u16, data: &[u8]) -> Option<LaxSlicedPacket<'_>> {
 fn cooked<'a>(protocol: &[u8], rest: &'a [u8]) -> Option<LaxSlicedPacket<'a>> {
     let protocol = u16::from_be_bytes(protocol.try_into().ok()?);
     Some(LaxSlicedPacket::from_ether_type(EtherType(protocol), rest))
+}
+
+/// The packet that this one carries, where it is one of a tunnel.
+fn inside<'a>(packet: &LaxSlicedPacket<'a>) -> Option<(Tunnel, LaxSlicedPacket<'a>)> {
+    let outer = match packet.net.as_ref()? {
+        LaxNetSlice::Ipv4(ip) => ip.payload(),
+        LaxNetSlice::Ipv6(ip) => ip.payload(),
+        LaxNetSlice::Arp(_) => return None,
+    };
+    if outer.fragmented {
+        return None;
+    }
+    let by_type = |kind: u16, rest: &'a [u8]| match kind {
+        ETHERNET_INSIDE => LaxSlicedPacket::from_ethernet(rest).ok(),
+        other => Some(LaxSlicedPacket::from_ether_type(EtherType(other), rest)),
+    };
+    if let Some(TransportSlice::Udp(udp)) = &packet.transport {
+        let carried = udp.slice().get(UDP_BYTES..)?;
+        let [flags, _, kind_high, kind_low, id @ .., _] = *carried.first_chunk::<8>()?;
+        let id = u32::from_be_bytes([0, id[0], id[1], id[2]]);
+        return match udp.destination_port() {
+            // The flag says that the identifier is one; all others are zero.
+            VXLAN_PORT if flags == 0x08 => {
+                Some((Tunnel::Vxlan(id), LaxSlicedPacket::from_ethernet(carried.get(8..)?).ok()?))
+            }
+            // Version 0; options of so many words.
+            GENEVE_PORT if flags >> 6 == 0 => {
+                let rest = carried.get(8 + 4 * usize::from(flags)..)?;
+                Some((Tunnel::Geneve(id), by_type(u16::from_be_bytes([kind_high, kind_low]), rest)?))
+            }
+            _ => None,
+        };
+    }
+    match outer.ip_number {
+        IpNumber::GRE => {
+            let [flags, version, kind @ ..] = *outer.payload.first_chunk::<4>()?;
+            // Version 0; a word each for checksum, key and sequence number (RFC 2890).
+            let has = |bit: u8| usize::from(flags & bit != 0);
+            if version & 7 != 0 || flags & 0x4f != 0 {
+                return None;
+            }
+            let key_at = 4 + 4 * has(0x80);
+            let key =
+                outer.payload.get(key_at..).and_then(|rest| rest.first_chunk()).filter(|_| has(0x20) > 0);
+            let rest = outer.payload.get(key_at + 4 * (has(0x20) + has(0x10))..)?;
+            Some((
+                Tunnel::Gre(key.map(|key| u32::from_be_bytes(*key))),
+                by_type(u16::from_be_bytes(kind), rest)?,
+            ))
+        }
+        IpNumber::IPV4 | IpNumber::IPV6 => Some((Tunnel::Ip, LaxSlicedPacket::from_ip(outer.payload).ok()?)),
+        _ => None,
+    }
 }
 
 fn network(packet: &LaxSlicedPacket<'_>, near_ns: Option<i64>) -> Option<NetworkFacts> {
@@ -65,6 +133,7 @@ fn network(packet: &LaxSlicedPacket<'_>, near_ns: Option<i64>) -> Option<Network
     let mut facts = NetworkFacts {
         source,
         destination,
+        tunnel: None,
         protocol: payload.ip_number.0,
         source_port: None,
         destination_port: None,
@@ -249,10 +318,11 @@ mod tests {
         let ip = ip_udp(&[0x80; 60]);
         let mut ipv6 = Vec::new();
         PacketBuilder::ipv6([1; 16], [2; 16], 64).udp(1, 2).write(&mut ipv6, &[0x80; 40]).unwrap();
+        let vxlan = outer_udp(4789, &[8, 0, 0, 0, 0, 1, 2, 0], &[&[0; 12][..], &[8, 0], &ip].concat());
+        let gre = outer(IpNumber::GRE, &[&[0x20, 0, 8, 0, 0, 0, 0, 7][..], &ip].concat());
         for _ in 0..200_000 {
-            let mut frame =
-                [&[0; 12][..], &[8, 0], if next(&mut random).is_multiple_of(2) { &ip } else { &ipv6 }]
-                    .concat();
+            let inner = [&ip, &ipv6, &vxlan, &gre][next(&mut random) as usize % 4];
+            let mut frame = [&[0; 12][..], &[8, 0], inner].concat();
             frame.drain(..[0, 0, 14][next(&mut random) as usize % 3]);
             for _ in 0..next(&mut random) % 8 {
                 let at = next(&mut random) as usize % frame.len();
@@ -263,6 +333,57 @@ mod tests {
             let facts = decode(link, &frame, 2_000, Some(1_700_000_000_000_000_000));
             let claimed = facts.network.and_then(|network| network.payload_octets);
             assert!(claimed.is_none_or(|octets| octets <= 65_535));
+        }
+    }
+
+    /// `inner` behind an outer header of IPv4 that carries `protocol`.
+    fn outer(protocol: IpNumber, inner: &[u8]) -> Vec<u8> {
+        let mut packet = Vec::new();
+        PacketBuilder::ipv4([192, 0, 2, 1], [192, 0, 2, 2], 64).write(&mut packet, protocol, inner).unwrap();
+        packet
+    }
+
+    fn outer_udp(port: u16, head: &[u8], inner: &[u8]) -> Vec<u8> {
+        let mut packet = Vec::new();
+        let builder = PacketBuilder::ipv6([1; 16], [2; 16], 64).udp(50_000, port);
+        builder.write(&mut packet, &[head, inner].concat()).unwrap();
+        packet
+    }
+
+    #[test]
+    fn tunnels_are_followed_to_the_datagram_inside() {
+        let (ip, ethernet) = (ip_udp(b"hello"), [&[0; 12][..], &[8, 0], &ip_udp(b"hello")].concat());
+        let vxlan = outer_udp(4789, &[8, 0, 0, 0, 0, 1, 2, 0], &ethernet);
+        let nested =
+            outer(IpNumber::GRE, &[&[0x20, 0, 8, 0, 0, 0, 0, 7][..], &outer(IpNumber::IPV4, &ip)].concat());
+        for (packet, tunnel) in [
+            (vxlan.clone(), Tunnel::Vxlan(0x0102)),
+            (outer_udp(6081, &[1, 0, 0x65, 0x58, 0, 0, 9, 0, 1, 2, 3, 4], &ethernet), Tunnel::Geneve(9)),
+            (outer_udp(6081, &[0, 0, 8, 0, 0, 0, 9, 0], &ip), Tunnel::Geneve(9)),
+            (outer(IpNumber::GRE, &[&[0, 0, 0x65, 0x58][..], &ethernet].concat()), Tunnel::Gre(None)),
+            (
+                outer(IpNumber::GRE, &[&[0xb0, 0, 8, 0][..], &[9; 4], &[0, 0, 1, 0], &[9; 4], &ip].concat()),
+                Tunnel::Gre(Some(256)),
+            ),
+            (outer(IpNumber::IPV4, &ip), Tunnel::Ip),
+            (nested, Tunnel::Ip),
+        ] {
+            let facts = decoded(LINK_RAW_IP, &[], &packet);
+            assert_eq!((ends(&facts), facts.network.unwrap().tunnel), (expected(5), Some(tunnel)));
+            // Cut anywhere, it is the outer packet or the inner one, and never neither.
+            for length in 48..packet.len() {
+                assert!(decoded(LINK_RAW_IP, &[], &packet[..length]).network.is_some(), "{tunnel} {length}");
+            }
+        }
+        // Without its flag, or of another version, what is inside is not known.
+        for packet in [
+            outer_udp(4789, &[0; 8], &ethernet),
+            outer_udp(6081, &[0x40, 0, 8, 0, 0, 0, 9, 0], &ip),
+            outer(IpNumber::GRE, &[&[0, 1, 8, 0][..], &ip].concat()),
+            outer(IpNumber::GRE, &[&[0, 0, 0x88, 0x0b][..], &ip].concat()),
+        ] {
+            let network = decoded(LINK_RAW_IP, &[], &packet).network.unwrap();
+            assert_eq!((network.tunnel, network.destination_port == Some(6000)), (None, false));
         }
     }
 

@@ -159,3 +159,84 @@ fn the_kernel_stamps_for_everybody_no_longer_than_it_lasts() {
     assert!(kernel_stamps(false), "it goes on after the capture was killed");
     drop(alone);
 }
+
+/// Lines of `quaver extcap` for an interface, and how it ended.
+fn extcap(interface: &str) -> (String, Option<i32>) {
+    let output = Command::new(QUAVER)
+        .args(["extcap", "--extcap-dlts", "--extcap-interface", interface])
+        .output()
+        .unwrap();
+    (String::from_utf8(output.stdout).unwrap(), output.status.code())
+}
+
+#[test]
+fn link_types_for_wireshark_are_those_of_dumpcap() {
+    assert_eq!(extcap("quaver-nosuch0"), (String::new(), Some(2)));
+    for (interface, number) in [("lo", 1), ("any", 276)] {
+        let (line, status) = extcap(&format!("quaver-{interface}"));
+        assert!(status == Some(0) && line.starts_with(&format!("dlt {{number={number}}}")), "{line}");
+    }
+    if !privileged("link_types_for_wireshark_are_those_of_dumpcap") {
+        return;
+    }
+    let dumpcap = |interface: &str| Command::new("dumpcap").args(["-L", "-i", interface]).output();
+    let Ok(none) = dumpcap("nosuch0") else {
+        return skip("link_types_for_wireshark_are_those_of_dumpcap", Lack::Installed("dumpcap"));
+    };
+    assert_eq!((none.stdout.len(), none.status.code()), (0, Some(2)));
+    for interface in ["lo", "any"] {
+        let text = String::from_utf8(dumpcap(interface).unwrap().stdout).unwrap();
+        let line = extcap(&format!("quaver-{interface}")).0;
+        let (name, words) = line.split_once("{name=").unwrap().1.split_once("}{display=").unwrap();
+        assert!(text.contains(&format!("{name} ({})", words.trim().trim_end_matches('}'))), "{text}");
+    }
+}
+
+/// Without `--breach` the gap's file had gone: the ring has 8 files, and 20 follow.
+#[test]
+fn the_files_around_a_breach_are_kept() {
+    if !privileged("the_files_around_a_breach_are_kept") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ring.pcapng");
+    let mut options =
+        vec!["-o", path.to_str().unwrap(), "--json", "--ring-files", "8", "--file-time", "200ms"];
+    options.extend(["--qos", "--breach", "loss=5%", "udp dst port 9"]);
+    let capture = Capture::start(&lab.sink, &options);
+    let latest = || {
+        let files = std::fs::read_dir(directory.path()).unwrap();
+        let number = |name: String| name["ring_".len()..][..5].parse::<u32>().unwrap();
+        files.map(|file| number(file.unwrap().file_name().into_string().unwrap())).max().unwrap()
+    };
+    // Of 8 kHz, a packet each 5 ms; 200 to 299 are not sent.
+    let to = (lab.sink.ipv4, PORT);
+    let mut at_gap = 0;
+    lab.source
+        .within(|| {
+            let socket = std::net::UdpSocket::bind((lab.source.ipv4, 0)).unwrap();
+            for number in (0u16..200).chain(300..) {
+                let head = [&[0x80, 0][..], &number.to_be_bytes(), &(40 * u32::from(number)).to_be_bytes()];
+                // Nobody listens: that comes back as an error of the next call, which then sends nothing.
+                while socket.send_to(&[&head.concat()[..], &[7; 52]].concat(), to).is_err() {}
+                match number {
+                    300 => at_gap = latest(),
+                    301.. if latest() >= at_gap + 20 => break,
+                    _ => std::thread::sleep(Duration::from_millis(5)),
+                }
+            }
+        })
+        .unwrap();
+    let summary = capture.end();
+    assert_accounts(&summary);
+    let notes: Vec<String> = serde_json::from_value(summary["notes"].clone()).unwrap();
+    let breaches: Vec<_> = notes.iter().filter(|note| note.starts_with("breach at ")).collect();
+    assert!(breaches.len() == 1 && breaches[0].ends_with("; the files around it are kept"), "{notes:?}");
+    let files: Vec<String> = serde_json::from_value(summary["files"].clone()).unwrap();
+    assert!(files.len() > 8 && files.len() as u32 <= 8 + 8 + 2, "{files:?}");
+    let sequence = |packet: &Packet| u16::from_be_bytes([packet.data[HEADERS + 2], packet.data[HEADERS + 3]]);
+    let kept: Vec<u16> =
+        files.iter().flat_map(|file| read(file.as_ref()).0).map(|packet| sequence(&packet)).collect();
+    assert!(kept.contains(&199) && kept.contains(&300), "{kept:?}");
+}

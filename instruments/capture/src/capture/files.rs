@@ -29,6 +29,9 @@ impl Rotation {
     }
 }
 
+/// Rings of files that breaches may keep.
+const MOST_SAVED: usize = 10;
+
 type Writer = PcapngWriter<File>;
 
 /// The files of a capture.
@@ -42,6 +45,9 @@ pub(super) struct Output {
     begun: Instant,
     number: u32,
     kept: VecDeque<PathBuf>,
+    /// Files that are not removed, and how many of the next that end shall not be.
+    saved: Vec<PathBuf>,
+    saving: usize,
     /// Bytes of the files before.
     before: u64,
 }
@@ -66,6 +72,8 @@ impl Output {
             begun: Instant::now(),
             number: 1,
             kept: kept.into_iter().collect(),
+            saved: Vec::new(),
+            saving: 0,
             before: 0,
         };
         output.head()?;
@@ -101,6 +109,10 @@ impl Output {
         self.before += self.writer.octets();
         self.number += 1;
         let (target, path) = open(&self.base, self.rotation, self.number)?;
+        if self.saving > 0 {
+            self.saving -= 1;
+            self.saved.extend(self.kept.pop_back());
+        }
         self.kept.extend(path);
         self.writer = PcapngWriter::new(target, &self.section)?;
         self.begun = Instant::now();
@@ -113,6 +125,18 @@ impl Output {
             }
         }
         Ok(())
+    }
+
+    /// Keeps the files that are there now, and the next one, for good; whether there is room for them.
+    pub(super) fn keep_around(&mut self) -> bool {
+        if self.saved.len() >= MOST_SAVED * self.rotation.files.unwrap_or(0) {
+            return false;
+        }
+        let current = self.kept.pop_back();
+        self.saved.extend(self.kept.drain(..));
+        self.kept.extend(current);
+        self.saving = 2;
+        true
     }
 
     /// Hands over what is in memory, in whole blocks.
@@ -136,7 +160,7 @@ impl Output {
 
     /// Files that are there; none for standard output.
     pub(super) fn files(&self) -> Vec<PathBuf> {
-        self.kept.iter().cloned().collect()
+        self.saved.iter().chain(&self.kept).cloned().collect()
     }
 
     /// Ends the last file in the same way, and closes.
@@ -192,6 +216,30 @@ mod tests {
         assert!(name.starts_with("/x/out_00007_20") && name.ends_with(".pcapng"), "{name}");
         assert_eq!(name.len(), "/x/out_00007_20261120165800.pcapng".len());
         assert!(!numbered(Path::new("out"), 1).to_str().unwrap().contains('.'));
+    }
+
+    #[test]
+    fn files_around_a_breach_are_never_removed_and_breaches_do_not_fill_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let rotation = Rotation { size: Some(1), time: None, files: Some(2) };
+        let path = folder.path().join("out.pcapng");
+        let mut output =
+            Output::open(&path, SectionFacts::default(), Vec::new(), Value::Null, rotation).unwrap();
+        let numbers = |output: &Output| -> Vec<u32> {
+            let number = |file: &PathBuf| file.file_name()?.to_str()?.get(4..9)?.parse().ok();
+            output.files().iter().map(|file| number(file).unwrap()).collect()
+        };
+        (0..3).for_each(|_| output.rotate(&[]).unwrap());
+        assert_eq!(numbers(&output), [3, 4]);
+        assert!(output.keep_around());
+        (0..5).for_each(|_| output.rotate(&[]).unwrap());
+        assert_eq!(numbers(&output), [3, 4, 5, 8, 9]);
+        assert!(output.files().iter().all(|file| file.exists()));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 5);
+        while output.keep_around() {
+            (0..3).for_each(|_| output.rotate(&[]).unwrap());
+        }
+        assert!((20..24).contains(&output.saved.len()), "{}", output.saved.len());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `quaver capture`: packets with every stamp that this machine gives, into a file, a pipe or figures.
 
 mod accounts;
+mod breach;
 pub mod cores;
 mod fates;
 mod files;

@@ -139,7 +139,8 @@ mod tests {
         let mut order = Order::new(taps.len(), timeout, taps[0].blocks());
         let settings = PipelineSettings::new(PipelineKind::Batch, Counter::Hardware);
         let (stamper, _resolver) = pipeline::start(&settings, Unconverted).unwrap();
-        let (_reading, mut blocks) = record::start(taps, stamper, ThreadSettings::default(), None).unwrap();
+        let (_reading, mut blocks) =
+            record::start(taps, stamper, ThreadSettings::default(), None, 1).unwrap();
         let link = lab.source.within(|| UdpSocket::bind((lab.source.ipv4, 0)).unwrap()).unwrap();
         let inside = lab.sink.within(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).unwrap();
         link.send_to(b"before", (lab.sink.ipv4, 9)).unwrap();

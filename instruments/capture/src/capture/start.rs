@@ -1,6 +1,7 @@
 //! Opening all that a capture needs, in the order that gives the first packet all its stamps.
 
 use super::accounts::FileAccount;
+use super::breach::Breaches;
 use super::files::{Output, Rotation};
 use super::order::Order;
 use super::plan::{Plan, interfaces};
@@ -15,15 +16,21 @@ use anyhow::Context;
 use quaver_abi::stamp::Layer;
 use quaver_clock::live::{LiveClock, LiveOptions, LiveReader, MarkKind};
 use quaver_clock::{Counter, CounterSupport, TaiState};
-use quaver_host::facts::HostFacts;
+use quaver_host::facts::cpu_model;
 use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::{ExitCode, failure, sentence};
 use quaver_instrument::rights;
 use quaver_pcapng::{InterfaceFacts, SectionFacts};
 use quaver_view::Cell;
+use quaver_waiting as waiting;
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
+
+/// Part of a ring that may wait for the writing thread before it is woken.
+const PATIENT_PART: usize = 16;
+/// The thread that makes the rings.
+const RINGS: &str = "quaver-rings";
 
 /// All that is open before the first packet is taken.
 pub(super) struct Session {
@@ -41,10 +48,18 @@ impl Session {
         plan: &Plan,
         set: &mut capture::SetSetting<'_>,
     ) -> anyhow::Result<Self> {
+        // The kernel clears the rings meanwhile. Where no layer has to be there first, packets come in as soon as there is one.
+        let (options, at_once) = (plan.taps.clone(), plan.wish.is_none() && args.layer != Layer::Raw);
+        let open = move |options: &_| {
+            let tap = Tap::prepare(options)?;
+            if at_once { tap.begin(false).map(|()| tap) } else { Ok(tap) }
+        };
+        let rings = waiting::start(RINGS, move || options.iter().map(open).collect::<Result<Vec<_>, _>>())
+            .context("starting the thread of the rings")?;
         let support = CounterSupport::detect(Path::new("/"));
         let counter = support.counter;
         let clock = LiveClock::start(LiveOptions::checked(counter))
-            .map_err(|e| failure(ExitCode::Output, e.to_string()))?;
+            .map_err(|e| failure(ExitCode::Output, sentence(&anyhow::Error::new(e))))?;
         let interfaces = interfaces(plan)?;
         let cycles = counter == Counter::Hardware;
         let mut layers = Layers::switch_on(&interfaces, capture::LayerWish { cycles, ..plan.wish }, set);
@@ -64,11 +79,10 @@ impl Session {
                 format!("--qos --layer {}: no packet has this stamp: {why}", args.layer.name()),
             ));
         }
-        let mut taps = Vec::new();
-        for options in &plan.taps {
-            let mut options = options.clone();
-            options.hardware_stamps = layers.hardware_at_socket() && options.interface != capture::ANY;
-            taps.push(Tap::open(&options).map_err(super::fail)?);
+        let prepared = waiting::join(RINGS, rings).context("making the rings")?;
+        let taps = prepared.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(super::fail)?;
+        for tap in taps.iter().filter(|_| !at_once) {
+            tap.begin(layers.hardware_at_socket()).map_err(super::fail)?;
         }
         if let Some(user) = &args.user {
             capture::become_user(user).map_err(super::fail)?;
@@ -85,10 +99,10 @@ impl Session {
 
     fn open_output(&self, args: &CaptureArgs, plan: &Plan) -> anyhow::Result<Option<Output>> {
         let Some(path) = &args.output else { return Ok(None) };
-        let host = HostFacts::read(&HostRoot::system());
+        let host = HostRoot::system();
         let section = SectionFacts {
-            hardware: host.cpu.model.clone(),
-            os: host.kernel.release.as_ref().map(|release| format!("Linux {release}")),
+            hardware: cpu_model(&host),
+            os: host.text("proc/sys/kernel/osrelease").map(|release| format!("Linux {release}")),
             application: Some(format!("quaver {}", env!("CARGO_PKG_VERSION"))),
             comment: None,
         };
@@ -172,11 +186,19 @@ impl Session {
         let mut layers = self.layers;
         let wall_clock = layers.is_wall_clock(args.layer);
         let joiner = if args.immediate { layers.joiner() } else { None };
+        let least = self.taps.iter().map(Tap::blocks).min().unwrap_or_default();
+        // Nobody waits for the packets of a file; those of several interfaces are put in order first.
+        let waits = args.immediate
+            || args.qos
+            || links.len() > 1
+            || args.count.or(args.size_limit).is_some()
+            || args.output.as_deref().is_none_or(is_read_live);
+        let patience = if waits { 1 } else { (least / PATIENT_PART).max(1) };
+        let thread = plan.capture_thread.clone();
         let (reading, blocks) =
-            capture::start(self.taps, stamper, plan.capture_thread.clone(), joiner).map_err(super::fail)?;
+            capture::start(self.taps, stamper, thread, joiner, patience).map_err(super::fail)?;
         let limits = Limits { packets: args.count, octets: args.size_limit };
         let timeout = blocks.taps().iter().map(Tap::block_timeout).max().unwrap_or_default();
-        let least = blocks.taps().iter().map(Tap::blocks).min().unwrap_or_default();
         let files = self.output.as_ref().map(Output::files).unwrap_or_default();
         let writer = Writer {
             order: Order::new(blocks.taps().len(), timeout, least),
@@ -191,11 +213,17 @@ impl Session {
             told,
             limits,
             cpu: plan.write_cpu,
+            breaches: args.breach.map(Breaches::new),
             flows: args.qos.then(|| qos::Flows::new(args.layer, wall_clock)),
             live: Arc::clone(&live),
         };
         Ok((reading, self.clock, writer, live))
     }
+}
+
+/// Whether somebody may read the output as it is written: a pipe, not a file.
+fn is_read_live(output: &Path) -> bool {
+    output == Path::new("-") || std::fs::metadata(output).is_ok_and(|file| !file.is_file())
 }
 
 fn pipeline_settings(args: &CaptureArgs, plan: &Plan, counter: Counter) -> PipelineSettings {

@@ -1,6 +1,7 @@
 //! The writing thread: block by block, packet by packet, into the file and the figures.
 
 use super::accounts::FileAccount;
+use super::breach::Breaches;
 use super::fates::Fates;
 use super::files::Output;
 use super::order::{Order, Waiting};
@@ -93,6 +94,7 @@ pub(super) struct Writer {
     pub(super) limits: Limits,
     pub(super) cpu: Option<u16>,
     pub(super) flows: Option<Flows>,
+    pub(super) breaches: Option<Breaches>,
     pub(super) live: Arc<Live>,
 }
 
@@ -144,6 +146,7 @@ impl Writer {
         self.write_due(&mut to, true);
         to.flush(self.layer);
         self.live.captured.store(to.captured, Ordering::Relaxed);
+        notes.extend(self.breaches.take().map(|breaches| breaches.notes).unwrap_or_default());
         let written = Written {
             fates: to.fates,
             output: to.output,
@@ -211,10 +214,14 @@ impl Writer {
         }
     }
 
-    fn tell(&self, to: &mut Desk) {
+    fn tell(&mut self, to: &mut Desk) {
         if let Some(flows) = &mut to.flows {
+            let found = flows.figures();
+            if let Some(breaches) = &mut self.breaches {
+                breaches.look(&found, || to.output.as_mut().is_some_and(Output::keep_around));
+            }
             let mut figures = self.live.figures.lock().unwrap_or_else(PoisonError::into_inner);
-            *figures = (figures.0 + 1, Some(flows.figures()));
+            *figures = (figures.0 + 1, Some(found));
         }
     }
 }

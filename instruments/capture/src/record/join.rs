@@ -34,6 +34,11 @@ pub(super) trait Joined: Copy + Default {
     fn is_of(&self, interface: u32, length: Option<u32>) -> bool;
     /// Of several that fit, the one with the smallest comes first.
     fn order(&self) -> u64;
+
+    /// Whether it is the record of a packet with that kernel stamp on that interface, and that length if it is given.
+    fn fits(&self, kernel_ns: u64, interface: u32, length: Option<u32>) -> bool {
+        self.kernel_ns() == kernel_ns && self.is_of(interface, length)
+    }
 }
 
 impl Joined for Below {
@@ -59,11 +64,13 @@ const SLOTS_LOG2: u32 = 17;
 #[derive(Debug)]
 pub(super) struct JoinTable<T = Below> {
     slots: Vec<T>,
+    /// Places that are taken: looking for a packet in an empty table would cost cache lines for nothing.
+    held: usize,
 }
 
 impl<T: Joined> JoinTable<T> {
     pub(super) fn new() -> Self {
-        Self { slots: vec![T::default(); 1 << SLOTS_LOG2] }
+        Self { slots: vec![T::default(); 1 << SLOTS_LOG2], held: 0 }
     }
 
     /// The places of a key: neighbours, so that looking at them all costs two cache lines more than at one.
@@ -80,17 +87,22 @@ impl<T: Joined> JoinTable<T> {
             return;
         }
         // A free place has a kernel stamp of 0 and is older than all.
-        if let Some(slot) = self.places(key).iter_mut().min_by_key(|slot| slot.kernel_ns()) {
-            *slot = record;
-        }
+        let Some(slot) = self.places(key).iter_mut().min_by_key(|slot| slot.kernel_ns()) else { return };
+        let before = std::mem::replace(slot, record);
+        self.held += usize::from(before.kernel_ns() == 0);
     }
 
     /// Takes out the record of a packet with that kernel stamp on that interface, and that length if it is given; of several,
     /// the first.
     pub(super) fn take(&mut self, kernel_ns: u64, interface: u32, length: Option<u32>) -> Option<T> {
-        let fits = |slot: &&mut T| slot.kernel_ns() == kernel_ns && slot.is_of(interface, length);
+        if self.held == 0 {
+            return None;
+        }
+        let fits = |slot: &&mut T| slot.fits(kernel_ns, interface, length);
         let slot = self.places(kernel_ns).iter_mut().filter(fits).min_by_key(|slot| slot.order())?;
-        Some(std::mem::take(slot))
+        let found = std::mem::take(slot);
+        self.held -= 1;
+        Some(found)
     }
 }
 

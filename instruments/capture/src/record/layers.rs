@@ -80,6 +80,14 @@ pub struct LayerWish {
     pub cycles: bool,
 }
 
+impl LayerWish {
+    /// Whether no layer is wanted.
+    pub fn is_none(&self) -> bool {
+        let Self { hardware, xdp, tc, .. } = *self;
+        (hardware, xdp, tc) == (HardwareWish::Off, XdpWish::Off, TcWish::Off)
+    }
+}
+
 /// A layer on an interface: there, with what it is; or not, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerState {

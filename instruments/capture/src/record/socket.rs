@@ -60,8 +60,6 @@ pub struct TapOptions {
     /// Have each packet handed over at once, in a block of its own, so that its stamp of the application is its own.
     /// `block_bytes` has to hold a packet then ([`Self::packet_bytes`]), and the block timeout means nothing.
     pub immediate: bool,
-    /// Ask for the interface's own stamp in place of the kernel's. The interface must have been told to stamp.
-    pub hardware_stamps: bool,
 }
 
 impl TapOptions {
@@ -80,7 +78,6 @@ impl TapOptions {
             blocks: 64,
             block_timeout: Duration::from_millis(10),
             immediate: false,
-            hardware_stamps: false,
         }
     }
 
@@ -172,7 +169,7 @@ pub struct RingStatistics {
     pub freezes: u64,
 }
 
-/// An open packet socket with its ring. Packets arrive as soon as there is one.
+/// A packet socket with its ring.
 #[derive(Debug)]
 pub struct Tap {
     socket: OwnedFd,
@@ -180,16 +177,18 @@ pub struct Tap {
     interface: TapInterface,
     filter: Option<Filter>,
     notes: Vec<String>,
+    promiscuous: bool,
     block_timeout: Duration,
     counted: Mutex<RingStatistics>,
 }
 
 impl Tap {
-    /// Opens, and begins to receive. Nothing that passed before the filter was in force comes in.
+    /// Opens the socket and has the kernel clear its ring, which takes the longest of all. No packet comes in before
+    /// [`Self::begin`].
     ///
     /// # Errors
     /// When a right is missing, there is no such interface, the filter does not compile, or the system refuses.
-    pub fn open(options: &TapOptions) -> Result<Self, CaptureError> {
+    pub fn prepare(options: &TapOptions) -> Result<Self, CaptureError> {
         check(options)?;
         let interface = TapInterface::find(&options.interface)?;
         let filter = match &options.filter {
@@ -200,20 +199,12 @@ impl Tap {
         };
         let mut notes = Vec::new();
         let socket = open_socket(interface.link)?;
-        let failed = |what: &str| {
-            let operation = format!("{what} for the capture on {}", interface.name);
-            move |e: io::Error| CaptureError::os(operation, e)
-        };
+        let failed = |what: &str| failed(what, &interface.name);
         if let Err(e) = set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32) {
             notes.push(format!(
                 "the kernel does not stamp packets as they come ({e}): its stamp is taken when the packet reaches the \
                  socket, later by an unknown time"
             ));
-        }
-        if options.hardware_stamps {
-            let asked = libc::SOF_TIMESTAMPING_RAW_HARDWARE;
-            packet_option(&socket, libc::PACKET_TIMESTAMP, &asked)
-                .map_err(failed("ask for hardware stamps"))?;
         }
         let incoming = options.wanted == Wanted::In || (interface.loopback && options.wanted == Wanted::Both);
         if incoming {
@@ -228,19 +219,43 @@ impl Tap {
             ),
             source: e,
         })?;
-        if options.promiscuous && interface.index != 0 && !interface.loopback {
-            promiscuous(&socket, interface.index).map_err(failed("see packets to other machines"))?;
-        }
-        bind(&socket, interface.index).map_err(failed("bind the packet socket"))?;
+        let promiscuous = options.promiscuous && interface.index != 0 && !interface.loopback;
         Ok(Self {
             socket,
             memory: Arc::new(memory),
             interface,
             filter,
             notes,
+            promiscuous,
             block_timeout: options.block_timeout,
             counted: Mutex::default(),
         })
+    }
+
+    /// Begins to receive. Nothing that passed before the filter was in force comes in. With `hardware_stamps` the interface's
+    /// own stamp stands in place of the kernel's; the interface must have been told to stamp.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn begin(&self, hardware_stamps: bool) -> Result<(), CaptureError> {
+        let TapInterface { name, index, .. } = &self.interface;
+        let failed = |what: &str| failed(what, name);
+        if hardware_stamps && *index != 0 {
+            packet_option(&self.socket, libc::PACKET_TIMESTAMP, &libc::SOF_TIMESTAMPING_RAW_HARDWARE)
+                .map_err(failed("ask for hardware stamps"))?;
+        }
+        if self.promiscuous {
+            promiscuous(&self.socket, *index).map_err(failed("see packets to other machines"))?;
+        }
+        bind(&self.socket, *index).map_err(failed("bind the packet socket"))
+    }
+
+    /// Prepares, and begins.
+    #[cfg(test)]
+    pub fn open(options: &TapOptions) -> Result<Self, CaptureError> {
+        let tap = Self::prepare(options)?;
+        tap.begin(false)?;
+        Ok(tap)
     }
 
     /// The interface.
@@ -316,9 +331,6 @@ fn check(options: &TapOptions) -> Result<(), CaptureError> {
             options.snap_length
         ));
     }
-    if options.interface == ANY && options.hardware_stamps {
-        return refused("hardware stamps are those of one interface: name it in place of `any`".to_owned());
-    }
     let page = SMALLEST_PAGE_BYTES;
     if options.immediate {
         let bytes = TapOptions::packet_bytes(options.snap_length);
@@ -334,6 +346,11 @@ fn check(options: &TapOptions) -> Result<(), CaptureError> {
         ));
     }
     Ok(())
+}
+
+fn failed(what: &str, interface: &str) -> impl FnOnce(io::Error) -> CaptureError + use<> {
+    let operation = format!("{what} for the capture on {interface}");
+    move |e| CaptureError::os(operation, e)
 }
 
 /// Of no protocol, so that nothing comes in before the filter and the ring are there.

@@ -23,6 +23,7 @@ pub(super) fn sections(figures: &CaptureFigures) -> Vec<Section> {
     sections.extend(delta_t(figures));
     sections.extend(sequence(figures));
     sections.extend(delay(figures));
+    sections.extend(pairs(figures));
     sections
 }
 
@@ -44,8 +45,10 @@ pub(crate) fn live(figures: &CaptureFigures) -> Section {
         "duplicates",
         "delay p50",
         "PDV p99",
-        "IPDV p99",
-        "ΔT sd",
+        "lost, 10 s",
+        "PDV, 10 s",
+        "J",
+        "MOS",
     ]);
     let mut flows: Vec<&FlowFigures> = figures.flows.iter().collect();
     flows.sort_by_key(|flow| std::cmp::Reverse(flow.packets));
@@ -66,14 +69,20 @@ pub(crate) fn live(figures: &CaptureFigures) -> Section {
         let (flows, packets) = (Cell::Count(departed.flows), Cell::Count(departed.packets));
         table.note(text!("{flows} older flows evicted, with {packets} packets"));
     }
+    if flows.iter().any(|flow| flow.recent.is_some()) {
+        table.note(text!(
+            "10 s: share lost, and PDV p99 of the worst second; J: interarrival jitter (RFC 3550), now; MOS: at most, behind a buffer of that PDV"
+        ));
+    }
     Section::new("flows", "Flows").note("by number of packets").with(table)
 }
 
-fn live_row(number: u64, flow: &FlowFigures) -> [Cell; 10] {
+fn live_row(number: u64, flow: &FlowFigures) -> [Cell; 12] {
     let sequence = |of: fn(&SequenceCounts) -> u64| {
         Cell::from(flow.sequence.as_ref().map(|counts| Cell::Count(of(counts))))
     };
     let delay = flow.delay.as_ref();
+    let recent = flow.recent.as_ref();
     // Of other clocks only the variation is known.
     let one_way = delay.filter(|delay| delay.kind == DelayKind::OneWay);
     let duration = |ns: Option<i64>| Cell::from(ns.map(Cell::Duration));
@@ -87,8 +96,10 @@ fn live_row(number: u64, flow: &FlowFigures) -> [Cell; 10] {
         sequence(|counts| counts.duplicate),
         duration(one_way.and_then(|delay| delay.figures.p50_delay_ns)),
         duration(pdv_ns),
-        duration(delay.and_then(|delay| delay.figures.p99_ipdv_ns)),
-        flow.delta_t.as_ref().map(|spread| Cell::FineDuration(spread.sd_ns)).into(),
+        recent.map(|recent| Cell::Share(recent.loss_share)).into(),
+        duration(recent.and_then(|recent| i64::try_from(recent.worst_pdv_p99_ns?).ok())),
+        recent.map(|recent| Cell::FineDuration(recent.interarrival_ns)).into(),
+        recent.and_then(|recent| recent.mos).map(|mos| Cell::from(format!("{mos:.2}"))).into(),
     ]
 }
 
@@ -116,7 +127,7 @@ fn flows(figures: &CaptureFigures) -> Section {
 }
 
 /// Both ends of a flow.
-pub(super) fn ends(key: &FlowKey) -> String {
+pub(crate) fn ends(key: &FlowKey) -> String {
     format!("{} to {}", end(key.source, key.source_port), end(key.destination, key.destination_port))
 }
 
@@ -125,6 +136,15 @@ fn end(address: IpAddr, port: Option<u16>) -> String {
 }
 
 fn carries(flow: &FlowFigures) -> String {
+    let mut words = stream(flow);
+    words.extend(flow.key.tunnel.map(|tunnel| format!(", in {tunnel}")));
+    if flow.key.clock_step > 0 {
+        words.push_str(&format!(", after clock step {}", flow.key.clock_step));
+    }
+    words
+}
+
+fn stream(flow: &FlowFigures) -> String {
     let protocol = match flow.key.protocol {
         1 => "ICMP".to_owned(),
         2 => "IGMP".to_owned(),
@@ -224,11 +244,13 @@ fn delay(figures: &CaptureFigures) -> Option<Section> {
         "p99.9",
         "max",
         "interarrival jitter",
+        "drift",
     ]);
-    let mut one_way = false;
+    let (mut one_way, mut drifts) = (false, false);
     for (number, flow) in numbered(figures) {
         let Some(delay) = &flow.delay else { continue };
         one_way |= delay.kind == DelayKind::OneWay;
+        drifts |= delay.skew_ppm.is_some();
         let values = &delay.figures;
         let pdv = |ns: Option<u64>, one_in: u64| {
             let ns = ns.map(|ns| i64::try_from(ns).unwrap_or(i64::MAX));
@@ -243,6 +265,7 @@ fn delay(figures: &CaptureFigures) -> Option<Section> {
             pdv(values.p99_9_pdv_ns, 1_000),
             pdv(values.max_pdv_ns, 1),
             Cell::FineDuration(delay.interarrival_ns),
+            delay.skew_ppm.map(|ppm| Cell::from(format!("{ppm:.2} ppm"))).into(),
         ]);
     }
     let note = "where packets carry their sending time; PDV is above the minimum delay";
@@ -250,7 +273,50 @@ fn delay(figures: &CaptureFigures) -> Option<Section> {
     if one_way {
         section.push(Block::Note("Delay includes the offset of the two wall clocks; PDV does not.".into()));
     }
+    if drifts {
+        section.push(Block::Note(
+            "Drift: how much faster the capturing clock ran than the sender's. It was taken out of the figures beside it.".into(),
+        ));
+    }
     section.push(Block::Note("Interarrival jitter: RFC 3550, 6.4.1, by the sender's time.".into()));
+    Some(section)
+}
+
+/// Streams that came by two paths.
+fn pairs(figures: &CaptureFigures) -> Option<Section> {
+    let mut table = Table::new([
+        "flows",
+        "expected",
+        "by both",
+        "by the first",
+        "by the second",
+        "lost",
+        "share",
+        "difference min",
+        "p50",
+        "max",
+    ]);
+    let place = |key: &FlowKey| figures.flows.iter().position(|flow| flow.key == *key).map_or(0, |at| at + 1);
+    for pair in &figures.pairs {
+        let difference = |of: fn(&SpreadFigures) -> i64| {
+            Cell::from(pair.difference.as_ref().map(|spread| Cell::Duration(of(spread))))
+        };
+        table.row([
+            format!("{} and {}", place(&pair.first), place(&pair.second)).into(),
+            Cell::Count(pair.expected),
+            Cell::Count(pair.both),
+            Cell::Count(pair.only_first),
+            Cell::Count(pair.only_second),
+            Cell::Count(pair.lost),
+            Cell::Share(pair.loss_share),
+            difference(|spread| spread.min_ns),
+            difference(|spread| spread.p50_ns),
+            difference(|spread| spread.max_ns),
+        ]);
+    }
+    let note = "the same packets of RTP by two paths (ST 2022-7); lost: neither brought them";
+    let mut section = section_of(Section::new("pairs", "Redundant streams").note(note), table)?;
+    section.push(Block::Note("Difference: arrival by the second path less that by the first.".into()));
     Some(section)
 }
 

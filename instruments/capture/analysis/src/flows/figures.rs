@@ -1,6 +1,6 @@
 //! What is said of a capture. A figure that cannot be known is none.
 
-use super::FlowKey;
+use super::{ClockStep, FlowKey};
 use quaver_abi::stamp::{Layer, StampClock};
 use quaver_analysis::path::rolling::RollingSummary;
 use quaver_analysis::rtp::{Interarrival, MediaClock, RtpKind, RtpSummary};
@@ -111,6 +111,29 @@ pub struct DelayFigures {
     pub figures: RollingSummary,
     /// Interarrival jitter of RFC 3550, section 6.4.1, over first copies in order of arrival, by the sender's time.
     pub interarrival_ns: f64,
+    /// How much faster the capturing clock ran than the sender's, parts per million: the drift was taken out of all figures here.
+    /// None of flows shorter than 5 s, where no drift shows, and where the times were not kept (of a capture that goes on, and behind the first four million).
+    pub skew_ppm: Option<f64>,
+    /// What was taken out is right within this; with `skew_ppm`.
+    pub drift_bound_ns: Option<i64>,
+}
+
+/// The last ten seconds of a stream while it is captured: between each two figures one second passes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RecentFigures {
+    /// First copies.
+    pub packets: u64,
+    /// Numbers that went by and did not come, as RTP's receiver reports count them (RFC 3550, appendix A.3).
+    pub lost: u64,
+    /// Part of the numbers that went by.
+    pub loss_share: f64,
+    /// 99th percentile of PDV in the worst second, above the least delay of that second: clocks do not drift apart in it.
+    pub worst_pdv_p99_ns: Option<u64>,
+    /// Interarrival jitter of RFC 3550 as of now.
+    pub interarrival_ns: f64,
+    /// Mean opinion score at most (ITU-T G.107), behind a buffer of that PDV and without the network's own delay; of G.711 with
+    /// concealment, G.729 and G.723.1 by their payload types.
+    pub mos: Option<f64>,
 }
 
 /// One flow.
@@ -147,6 +170,8 @@ pub struct FlowFigures {
     pub sequence: Option<SequenceCounts>,
     /// By the sender's times.
     pub delay: Option<DelayFigures>,
+    /// The last ten seconds; none at the end of a capture.
+    pub recent: Option<RecentFigures>,
     /// Of RTP: what it carries by its first packets.
     pub carries: Option<RtpKind>,
     /// Of RTP: rate of its timestamps, by its first packets.
@@ -159,6 +184,29 @@ pub struct FlowFigures {
     pub rtp_left_out: u64,
     /// Time from layer to layer.
     pub stages: Vec<StageFigures>,
+}
+
+/// What two paths brought of one stream. `expected` = `both` + `only_first` + `only_second` + `lost`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PairFigures {
+    /// The flow with most packets.
+    pub first: FlowKey,
+    /// The other.
+    pub second: FlowKey,
+    /// Numbers from the smallest to the largest of both.
+    pub expected: u64,
+    /// Numbers that both brought.
+    pub both: u64,
+    /// Numbers that the first alone brought.
+    pub only_first: u64,
+    /// Numbers that the second alone brought.
+    pub only_second: u64,
+    /// Numbers that neither brought: the loss of the merged stream.
+    pub lost: u64,
+    /// Part of the expected numbers that neither brought.
+    pub loss_share: f64,
+    /// Arrival by the second path less that by the first.
+    pub difference: Option<SpreadFigures>,
 }
 
 /// What is counted in sum only.
@@ -207,6 +255,10 @@ pub struct CaptureFigures {
     pub counted_only: u64,
     /// Flows, that with most packets first.
     pub flows: Vec<FlowFigures>,
+    /// Streams that came by two paths; of a file that was read whole.
+    pub pairs: Vec<PairFigures>,
+    /// Steps back of the capturing clock, at most eight.
+    pub clock_steps: Vec<ClockStep>,
     /// Which layers stamped the packets.
     pub layers: Vec<LayerFigures>,
     /// Time from layer to layer, of all packets.

@@ -1,9 +1,9 @@
 //! One flow: what is known of it so far.
 
-use super::figures::{DelayFigures, DelayKind, FlowFigures};
+use super::figures::{DelayKind, FlowFigures};
 use super::layers::Stages;
 use super::sequence::Sequence;
-use super::settings::TableSettings;
+use super::settings::{Room, TableSettings};
 use super::spread::Spread;
 use super::{FlowKey, FlowKind, NetworkFacts, Payload};
 use quaver_abi::stamp::PacketStamps;
@@ -22,6 +22,8 @@ pub(super) struct FlowPacket {
     pub(super) network: NetworkFacts,
     /// It is a part of a datagram whose first part bears these ports and this payload.
     pub(super) later_part: bool,
+    /// Steps of the capturing clock before it.
+    pub(super) clock_step: u32,
 }
 
 /// Times of packets, rolling: the earliest, the latest, and those that step back.
@@ -76,6 +78,8 @@ struct Detail {
     kept: Vec<RtpPacket>,
     left_out: u64,
     stages: Stages,
+    /// Of the last packet of RTP.
+    payload_type: Option<u8>,
 }
 
 /// One flow.
@@ -126,6 +130,7 @@ impl Flow {
                 kept: Vec::new(),
                 left_out: 0,
                 stages: Stages::default(),
+                payload_type: None,
             })
         });
         let bits = if key.kind == FlowKind::Other { 0 } else { bits };
@@ -142,8 +147,8 @@ impl Flow {
         }
     }
 
-    /// Takes the next packet. `room` is how many packets of RTP may be kept yet, of all flows.
-    pub(super) fn take(&mut self, taken: &FlowPacket, room: &mut usize) {
+    /// Takes the next packet.
+    pub(super) fn take(&mut self, taken: &FlowPacket, room: &mut Room) {
         self.span.take(taken.time_ns, taken.octets);
         self.payload_octets += u64::from(taken.network.payload_octets.unwrap_or(0));
         self.fragments += u64::from(taken.network.fragment);
@@ -161,19 +166,20 @@ impl Flow {
         detail.stages.take(&taken.stamps);
         let (Some((number, _, sent_ns)), Some(sequence)) = (number, &mut detail.sequence) else { return };
         let Some(time_ns) = taken.time_ns else {
-            sequence.push(number, None);
+            sequence.push(number, None, room);
             return;
         };
         let rtp = detail.rtp.as_mut();
         let (Some(rtp), Payload::Rtp { fields, .. }) = (rtp, taken.network.payload) else {
-            sequence.push(number, sent_ns.map(|sent_ns| (sent_ns, time_ns)));
+            sequence.push(number, sent_ns.map(|sent_ns| (sent_ns, time_ns)), room);
             return;
         };
         let packet = RtpPacket { sequence: number, arrived_ns: time_ns, fields };
+        detail.payload_type = fields.header.map(|header| header.payload_type);
         if let Some(sent_ns) = sent_ns {
             rtp.push(packet, |_, _| ());
             keep(&mut detail.kept, &mut detail.left_out, room, packet);
-            sequence.push(number, Some((sent_ns, time_ns)));
+            sequence.push(number, Some((sent_ns, time_ns)), room);
             return;
         }
         let (kept, left_out) = (&mut detail.kept, &mut detail.left_out);
@@ -201,7 +207,7 @@ impl Flow {
     }
 
     /// The stream has ended: what waited is taken.
-    pub(super) fn finish(&mut self, room: &mut usize) {
+    pub(super) fn finish(&mut self, room: &mut Room) {
         let Some(detail) = &mut self.detail else { return };
         if let (Some(rtp), Some(sequence)) = (&mut detail.rtp, &mut detail.sequence) {
             let (kept, left_out) = (&mut detail.kept, &mut detail.left_out);
@@ -218,10 +224,10 @@ impl Flow {
     }
 
     /// Gives up what costs memory; the figures stay as they stand. Packets that it kept make room for others.
-    pub(super) fn end_detail(&mut self, settings: &TableSettings, room: &mut usize) {
+    pub(super) fn end_detail(&mut self, settings: &TableSettings, room: &mut Room) {
         self.finish(room);
         let figures = self.figures(settings, false);
-        *room += self.kept();
+        room.packets += self.kept();
         self.ended = Some(Box::new(figures));
         self.detail = None;
     }
@@ -258,6 +264,12 @@ impl Flow {
         self.detail.as_ref().map_or(0, |detail| detail.kept.len())
     }
 
+    /// The packets of RTP that it keeps, if it kept all.
+    pub(super) fn all_kept(&self) -> Option<&[RtpPacket]> {
+        let detail = self.detail.as_ref()?;
+        (detail.left_out == 0).then_some(&detail.kept[..])
+    }
+
     /// What is known. With `ended`, the packets that were kept are analysed and given up.
     pub(super) fn figures(&mut self, settings: &TableSettings, ended: bool) -> FlowFigures {
         let rates = self.span.rates();
@@ -277,6 +289,7 @@ impl Flow {
             delta_t: None,
             sequence: None,
             delay: None,
+            recent: None,
             carries: None,
             media_clock: None,
             interarrival: None,
@@ -300,9 +313,8 @@ impl Flow {
         let delay_kind = delay_kind(kind, bits, figures.carries, settings.wall_clock);
         if let Some(sequence) = &mut detail.sequence {
             figures.sequence = sequence.counts();
-            let summary = delay_kind.filter(|_| stamped).zip(sequence.summary());
-            let interarrival_ns = sequence.interarrival_ns();
-            figures.delay = summary.map(|(kind, figures)| DelayFigures { kind, figures, interarrival_ns });
+            figures.recent = if ended { None } else { sequence.recent(detail.payload_type) };
+            figures.delay = delay_kind.filter(|_| stamped).and_then(|kind| sequence.delay(kind, ended));
         }
         if ended && !detail.kept.is_empty() {
             let context = RtpContext {
@@ -349,12 +361,12 @@ fn delay_kind(kind: FlowKind, bits: u32, carries: Option<RtpKind>, wall_clock: b
     }
 }
 
-fn keep(kept: &mut Vec<RtpPacket>, left_out: &mut u64, room: &mut usize, packet: RtpPacket) {
-    if *room == 0 {
+fn keep(kept: &mut Vec<RtpPacket>, left_out: &mut u64, room: &mut Room, packet: RtpPacket) {
+    if room.packets == 0 {
         *left_out += 1;
         return;
     }
-    *room -= 1;
+    room.packets -= 1;
     kept.push(packet);
 }
 
@@ -362,11 +374,11 @@ fn number_and_keep(
     sequence: &mut Sequence,
     kept: &mut Vec<RtpPacket>,
     left_out: &mut u64,
-    room: &mut usize,
+    room: &mut Room,
     packet: &RtpPacket,
     media_ns: i64,
 ) {
-    if let Some(number) = sequence.push(packet.sequence, Some((media_ns, packet.arrived_ns))) {
+    if let Some(number) = sequence.push(packet.sequence, Some((media_ns, packet.arrived_ns)), room) {
         keep(kept, left_out, room, RtpPacket { sequence: number, ..*packet });
     }
 }

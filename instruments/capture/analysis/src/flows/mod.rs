@@ -8,19 +8,23 @@ mod figures;
 mod flow;
 mod layers;
 mod numbering;
+mod pairs;
 mod parts;
 mod payload;
+mod recent;
 mod sequence;
 mod settings;
 mod spread;
+mod steps;
 mod table;
 
 pub use figures::{
-    Beyond, CaptureFigures, DelayFigures, DelayKind, Departed, FlowFigures, LayerFigures, SequenceCounts,
-    SpreadFigures, StageFigures,
+    Beyond, CaptureFigures, DelayFigures, DelayKind, Departed, FlowFigures, LayerFigures, PairFigures,
+    RecentFigures, SequenceCounts, SpreadFigures, StageFigures,
 };
 pub use payload::{Payload, ProbeFacts, StreamFacts};
 pub use settings::TableSettings;
+pub use steps::ClockStep;
 pub use table::FlowTable;
 
 use serde::{Deserialize, Serialize};
@@ -35,6 +39,32 @@ pub struct FrameFacts {
     pub network: Option<NetworkFacts>,
 }
 
+/// What a packet is in, beside the network: the innermost, where there are several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tunnel {
+    /// VXLAN (RFC 7348), with its network identifier.
+    Vxlan(u32),
+    /// Geneve (RFC 8926), likewise.
+    Geneve(u32),
+    /// GRE (RFC 2784), with the key of RFC 2890, if it has one.
+    Gre(Option<u32>),
+    /// IP in IP (RFC 2003, RFC 4213).
+    Ip,
+}
+
+impl std::fmt::Display for Tunnel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Vxlan(id) => write!(f, "VXLAN {id}"),
+            Self::Geneve(id) => write!(f, "Geneve {id}"),
+            Self::Gre(Some(key)) => write!(f, "GRE {key}"),
+            Self::Gre(None) => f.write_str("GRE"),
+            Self::Ip => f.write_str("IP"),
+        }
+    }
+}
+
 /// What is above the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkFacts {
@@ -42,6 +72,8 @@ pub struct NetworkFacts {
     pub source: IpAddr,
     /// Receiver's address.
     pub destination: IpAddr,
+    /// What these are in; addresses and all below are those inside.
+    pub tunnel: Option<Tunnel>,
     /// IP protocol number: 6 TCP, 17 UDP.
     pub protocol: u8,
     /// Sender's port; none where the protocol has none or a fragment does not tell.
@@ -119,6 +151,12 @@ pub struct FlowKey {
     /// Of RTP: how often the sender had begun its numbers anew (RFC 3550, appendix A.1).
     #[serde(default)]
     pub restart: u32,
+    /// What its packets are in.
+    #[serde(default)]
+    pub tunnel: Option<Tunnel>,
+    /// How often the capturing clock had been set back before it: no flow goes on over a step.
+    #[serde(default)]
+    pub clock_step: u32,
 }
 
 #[cfg(test)]

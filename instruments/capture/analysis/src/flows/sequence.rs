@@ -1,8 +1,15 @@
 //! The numbers of a flow: unwrapped, and what they tell of loss, copies and order.
 
-use super::figures::SequenceCounts;
+use super::figures::{DelayFigures, DelayKind, RecentFigures, SequenceCounts};
+use super::recent::Recent;
+use super::settings::Room;
 use quaver_analysis::path::Arrival;
-use quaver_analysis::path::rolling::{Rolling, RollingSummary};
+use quaver_analysis::path::direction::Direction;
+use quaver_analysis::path::offset::{Evidence, FlowTimes, timed};
+use quaver_analysis::path::rolling::Rolling;
+
+/// In a shorter time clocks drift apart by less than anybody asks for: 50 ppm make 0.25 ms.
+const LEAST_SPAN_NS: i64 = 5_000_000_000;
 
 /// Numbers of a sender that wrap at so many bits, as they come.
 #[derive(Debug)]
@@ -16,6 +23,9 @@ pub(super) struct Sequence {
     before_base: u64,
     /// Delay of the last packet that had both times.
     before_delay_ns: i64,
+    /// The packets, as long as all of them have times and there is room.
+    kept: Option<Vec<Arrival>>,
+    recent: Recent,
 }
 
 impl Sequence {
@@ -24,12 +34,21 @@ impl Sequence {
         // The first packet gets a wrap above zero, so that those that it overtook have room below it.
         let near = first.first().copied().unwrap_or(0).saturating_add(wrap(bits));
         let base = first.iter().filter_map(|number| unwrap(*number, near, bits)).min().unwrap_or(near);
-        Self { bits, rolling: Rolling::new(window), base, highest: near, before_base: 0, before_delay_ns: 0 }
+        Self {
+            bits,
+            rolling: Rolling::new(window),
+            base,
+            highest: near,
+            before_base: 0,
+            before_delay_ns: 0,
+            kept: Some(Vec::new()),
+            recent: Recent::new(base),
+        }
     }
 
     /// The next packet in order of arrival, with both its times where they are known: else it counts alone. Gives its
     /// unwrapped number.
-    pub(super) fn push(&mut self, number: u64, times_ns: Option<(i64, i64)>) -> Option<u64> {
+    pub(super) fn push(&mut self, number: u64, times_ns: Option<(i64, i64)>, room: &mut Room) -> Option<u64> {
         let unwrapped = unwrap(number, self.highest, self.bits)?;
         self.highest = self.highest.max(unwrapped);
         let Some(sequence) = unwrapped.checked_sub(self.base) else {
@@ -39,7 +58,15 @@ impl Sequence {
         // Without times it stands where the packet before it stood, so that it moves no figure of delay.
         let (sent_ns, received_ns) = times_ns.unwrap_or((0, self.before_delay_ns));
         self.before_delay_ns = received_ns.saturating_sub(sent_ns);
-        self.rolling.push(&Arrival { sequence, sent_ns, received_ns });
+        let arrival = Arrival { sequence, sent_ns, received_ns };
+        self.rolling.push(&arrival);
+        if times_ns.is_none() || room.arrivals == 0 {
+            self.kept = None;
+        }
+        if let Some(kept) = &mut self.kept {
+            kept.push(arrival);
+            room.arrivals -= 1;
+        }
         Some(unwrapped)
     }
 
@@ -48,12 +75,35 @@ impl Sequence {
         self.rolling.finish(None);
     }
 
-    pub(super) fn interarrival_ns(&self) -> f64 {
-        self.rolling.interarrival_jitter_ns()
+    /// Delay by the sender's times. At the end the drift of the two clocks is taken out, where it shows.
+    pub(super) fn delay(&mut self, kind: DelayKind, ended: bool) -> Option<DelayFigures> {
+        let long = |arrivals: &&Vec<Arrival>| match arrivals[..] {
+            [first, .., last] => last.received_ns.saturating_sub(first.received_ns) >= LEAST_SPAN_NS,
+            _ => false,
+        };
+        let clocks = self.kept.as_ref().filter(|_| ended).filter(long).and_then(|arrivals| {
+            let flows = &[FlowTimes { direction: Direction::Up, arrivals, period_ns: None }];
+            let found = timed(&Evidence { flows, ..Evidence::default() });
+            let flow = found
+                .flows
+                .into_iter()
+                .next()
+                .filter(|flow| flow.edge.as_ref().is_some_and(|edge| edge.drifts))?;
+            Some((found.clocks?.skew_ppm?, flow))
+        });
+        let Some((skew_ppm, flow)) = clocks else { return figures(&mut self.rolling, kind) };
+        let mut rolling = Rolling::new(self.rolling.window());
+        flow.arrivals.iter().for_each(|arrival| rolling.push(arrival));
+        rolling.finish(None);
+        let (skew_ppm, drift_bound_ns) = (Some(skew_ppm), Some(flow.drift_bound_ns));
+        Some(DelayFigures { skew_ppm, drift_bound_ns, ..figures(&mut rolling, kind)? })
     }
 
-    pub(super) fn summary(&mut self) -> Option<RollingSummary> {
-        self.rolling.total().map(|figures| figures.summary())
+    /// The last seconds, if this is asked for each second; none before the first packet.
+    pub(super) fn recent(&mut self, payload_type: Option<u8>) -> Option<RecentFigures> {
+        let stretch = self.rolling.take_interval()?;
+        let interarrival_ns = self.rolling.interarrival_jitter_ns();
+        Some(self.recent.look(&stretch, self.highest, interarrival_ns, payload_type))
     }
 
     /// None before the first packet.
@@ -74,6 +124,12 @@ impl Sequence {
             beyond_window: certain.beyond_window + self.before_base,
         })
     }
+}
+
+fn figures(rolling: &mut Rolling, kind: DelayKind) -> Option<DelayFigures> {
+    let interarrival_ns = rolling.interarrival_jitter_ns();
+    let figures = rolling.total()?.summary();
+    Some(DelayFigures { kind, figures, interarrival_ns, skew_ppm: None, drift_bound_ns: None })
 }
 
 /// How far numbers go before they begin again; 0 of 64 bits, which do not.
@@ -107,7 +163,7 @@ mod tests {
         let mut sequence = Sequence::new(16, &[2, 65_535, 0], 64);
         // 65534 came before all that was counted from; 1 is missing.
         for number in [2, 65_535, 0, 0, 65_534, 3] {
-            sequence.push(number, None);
+            sequence.push(number, None, &mut Room { packets: 0, arrivals: 0 });
         }
         let counts = sequence.counts().unwrap();
         assert_eq!((counts.expected, counts.unique, counts.lost), (5, 4, 1));

@@ -14,6 +14,8 @@ pub struct TableSettings {
     pub detailed: usize,
     /// Packets of RTP that are kept for its whole analysis, 56 bytes each; 0 for none.
     pub rtp_packets: usize,
+    /// Times of packets that are kept to compare the clocks of sender and capture, 24 bytes each; 0 for none.
+    pub arrivals: usize,
     /// Numbers that a flow remembers to tell copies, loss and late packets.
     pub window: usize,
     /// Times given are of CLOCK_REALTIME, so that a test packet's delay is that of both wall clocks.
@@ -33,6 +35,7 @@ impl TableSettings {
             make_way: true,
             detailed: 64,
             rtp_packets: 0,
+            arrivals: 0,
             window: 4_096,
             wall_clock: true,
             layer,
@@ -40,8 +43,18 @@ impl TableSettings {
         }
     }
 
-    /// For a file: four million packets of RTP are kept, and its first flows.
+    /// For a file: four million packets of RTP are kept, times of as many packets, and its first flows.
     pub const fn file(layer: &'static str) -> Self {
-        Self { flows: 16_384, make_way: false, detailed: 128, rtp_packets: 1 << 22, ..Self::live(layer) }
+        let (rtp_packets, arrivals) = (1 << 22, 1 << 22);
+        Self { flows: 16_384, make_way: false, detailed: 128, rtp_packets, arrivals, ..Self::live(layer) }
     }
+}
+
+/// What may be kept yet, of all flows.
+#[derive(Debug)]
+pub(super) struct Room {
+    /// Packets of RTP.
+    pub(super) packets: usize,
+    /// Times of packets, by which clocks are compared.
+    pub(super) arrivals: usize,
 }

@@ -6,9 +6,11 @@ use super::figures::{Beyond, CaptureFigures, Departed, FlowFigures};
 use super::flow::{Flow, FlowPacket, Span};
 use super::layers::{Layers, Stages};
 use super::numbering::Numberings;
+use super::pairs;
 use super::parts::Parts;
-use super::settings::TableSettings;
-use super::{FlowKey, FlowKind, FrameFacts, Payload};
+use super::settings::{Room, TableSettings};
+use super::steps::{Held, Steps};
+use super::{FlowKey, FlowKind, FrameFacts, Payload, Tunnel};
 use quaver_abi::stamp::PacketStamps;
 use quaver_analysis::rtp::Tai;
 use std::collections::HashMap;
@@ -28,6 +30,7 @@ struct Ends {
     destination: IpAddr,
     ports: (Option<u16>, Option<u16>),
     protocol: u8,
+    tunnel: Option<Tunnel>,
 }
 
 /// What was seen between two ends.
@@ -54,8 +57,9 @@ pub struct FlowTable {
     numberings: Numberings,
     /// Those that are seen in detail.
     detailed: Vec<FlowKey>,
-    room: usize,
+    room: Room,
     parts: Parts,
+    steps: Steps,
     span: Span,
     /// Time of the last packet that has one.
     now_ns: i64,
@@ -76,8 +80,9 @@ impl FlowTable {
             flows: Vec::new(),
             numberings: Numberings::default(),
             detailed: Vec::new(),
-            room: settings.rtp_packets,
+            room: Room { packets: settings.rtp_packets, arrivals: settings.arrivals },
             parts: Parts::default(),
+            steps: Steps::default(),
             span: Span::default(),
             now_ns: 0,
             without_network: Beyond::default(),
@@ -91,6 +96,15 @@ impl FlowTable {
     /// Takes the next packet in the order of capture. `time_ns` is its stamp at the layer asked for; none where that
     /// layer did not stamp it. `stamps` are all that there are.
     pub fn packet(&mut self, time_ns: Option<i64>, stamps: &PacketStamps, frame: &FrameFacts) {
+        if !self.steps.holds(time_ns) {
+            return self.take(time_ns, stamps, frame);
+        }
+        let one = Held { time_ns, stamps: *stamps, frame: *frame };
+        let known = self.steps.hold(one, self.span.packets);
+        known.iter().for_each(|held| self.take(held.time_ns, &held.stamps, &held.frame));
+    }
+
+    fn take(&mut self, time_ns: Option<i64>, stamps: &PacketStamps, frame: &FrameFacts) {
         self.span.take(time_ns, frame.octets);
         self.layers.take(stamps);
         self.stages.take(stamps);
@@ -109,12 +123,14 @@ impl FlowTable {
             octets: frame.octets,
             network,
             later_part,
+            clock_step: self.steps.count(),
         };
         let ends = Ends {
             source: network.source,
             destination: network.destination,
             ports: (network.source_port, network.destination_port),
             protocol: network.protocol,
+            tunnel: network.tunnel,
         };
         if !self.conversations.contains_key(&ends) && self.conversations.len() >= self.settings.flows {
             if !self.makes_way() {
@@ -212,6 +228,9 @@ impl FlowTable {
 
     /// What is known at the end.
     pub fn finish(mut self) -> CaptureFigures {
+        for held in self.steps.finish(self.span.packets) {
+            self.take(held.time_ns, &held.stamps, &held.frame);
+        }
         // What is decided only now is not newer than what is there.
         self.settings.make_way = false;
         let mut undecided: Vec<(Option<i64>, Ends)> = self
@@ -223,7 +242,15 @@ impl FlowTable {
         // The busiest first, for they get the room that is left; no order of a hash map may show.
         undecided.sort_by_key(|(time_ns, ends)| {
             let packets = self.conversations[ends].first.len();
-            (std::cmp::Reverse(packets), *time_ns, ends.source, ends.destination, ends.ports, ends.protocol)
+            (
+                std::cmp::Reverse(packets),
+                *time_ns,
+                ends.source,
+                ends.destination,
+                ends.ports,
+                ends.protocol,
+                ends.tunnel,
+            )
         });
         undecided.into_iter().for_each(|(_, ends)| self.decide(ends));
         for (key, held) in self.numberings.finish() {
@@ -236,6 +263,7 @@ impl FlowTable {
 
     fn figures_of(&mut self, ended: bool) -> CaptureFigures {
         let settings = self.settings;
+        let pairs = if ended { pairs::of(&self.flows) } else { Vec::new() };
         let mut flows: Vec<FlowFigures> =
             self.flows.iter_mut().map(|flow| flow.figures(&settings, ended)).collect();
         flows.sort_by(|a, b| b.packets.cmp(&a.packets).then(a.key.cmp(&b.key)));
@@ -251,6 +279,8 @@ impl FlowTable {
             departed: self.departed,
             counted_only: self.flows.iter().filter(|flow| !flow.has_detail()).count() as u64,
             flows,
+            pairs,
+            clock_steps: self.steps.found().to_vec(),
             layers: self.layers.figures(),
             stages: self.stages.figures(),
         }
@@ -308,6 +338,8 @@ fn key(conversation: &mut Conversation, taken: &FlowPacket) -> FlowKey {
         kind,
         id,
         restart: 0,
+        tunnel: network.tunnel,
+        clock_step: taken.clock_step,
     }
 }
 
@@ -317,7 +349,8 @@ fn within_sources(
     places: &HashMap<FlowKey, usize>,
     key: FlowKey,
 ) -> FlowKey {
-    if key.kind != FlowKind::Rtp || places.contains_key(&key) {
+    let before_steps = FlowKey { clock_step: 0, ..key };
+    if key.kind != FlowKind::Rtp || places.contains_key(&key) || places.contains_key(&before_steps) {
         return key;
     }
     conversation.sources += 1;

@@ -1,6 +1,10 @@
 //! Known packets, exact figures.
 
+mod drift;
+mod pairs;
+mod recent;
 mod room;
+mod steps;
 
 use super::*;
 use proptest::prelude::*;
@@ -18,6 +22,7 @@ fn frame(port: u16, payload: Payload) -> FrameFacts {
     let network = NetworkFacts {
         source: Ipv4Addr::new(10, 0, 0, 1).into(),
         destination: Ipv4Addr::new(10, 0, 0, 2).into(),
+        tunnel: None,
         protocol: 17,
         source_port: Some(5_000),
         destination_port: Some(port),

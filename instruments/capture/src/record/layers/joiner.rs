@@ -5,7 +5,7 @@
 //! captured. So a writer that is held up for as long as the ring lasts costs no stamps.
 
 use super::super::frame::{Frame, LinkKind, PacketKind, RingStamp};
-use super::super::join::{Below, JoinTable};
+use super::super::join::{Below, JoinTable, Joined};
 use super::programs::Written;
 use quaver_clock::realtime_ns;
 use std::sync::Arc;
@@ -18,8 +18,6 @@ const TC_WAIT: Duration = Duration::from_micros(500);
 const NO_WAIT: Duration = Duration::from_millis(10);
 /// Age of a packet beyond which its record cannot be on the way any more.
 const ON_THE_WAY_NS: i64 = 2_000_000;
-/// Records taken before the table is looked at again: few, since the one that is wanted is mostly the next.
-const BATCH: usize = 8;
 
 /// What is missing, for whoever does not have the joiner.
 #[derive(Debug, Default)]
@@ -86,7 +84,14 @@ impl Joiner {
             if let Some(below) = self.table.take(key, frame.interface, length) {
                 return Some(below);
             }
-            if self.written.drain(BATCH, |record| self.table.put(record)) > 0 {
+            // The one that is wanted is mostly the next, which then needs no place in the table.
+            let mut next = None;
+            if self.written.drain(1, |record| next = Some(record)) > 0 {
+                match next {
+                    Some(below) if below.fits(key, frame.interface, length) => return Some(below),
+                    Some(other) => self.table.put(other),
+                    None => {}
+                }
                 continue;
             }
             let now = Instant::now();

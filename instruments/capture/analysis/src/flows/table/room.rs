@@ -49,7 +49,7 @@ impl FlowTable {
             std::mem::take(&mut self.flows).into_iter().partition(|flow| rank(flow) > last);
         for flow in &leave {
             depart(&mut self.departed, flow.packets(), flow.octets());
-            self.room += flow.kept();
+            self.room.packets += flow.kept();
             self.forget_source(flow.key());
         }
         self.flows = stay;
@@ -66,9 +66,10 @@ impl FlowTable {
             destination: key.destination,
             ports: (key.source_port, key.destination_port),
             protocol: key.protocol,
+            tunnel: key.tunnel,
         };
         if key.kind == FlowKind::Rtp
-            && key.restart == 0
+            && (key.restart, key.clock_step) == (0, 0)
             && let Some(conversation) = self.conversations.get_mut(&ends)
         {
             conversation.sources = conversation.sources.saturating_sub(1);
