@@ -1,6 +1,7 @@
 //! Threads that are watched all the time. Their waits for a CPU are counted as the kernel counts them, and a group that sleeps has
 //! none. A long wait becomes an incident that names the thread that ran.
 
+use quaver_store::rows::read_rows;
 use quaver_store::run::RunDir;
 use quaver_testbed::inject::{schedule, thread};
 use quaver_testbed::phase;
@@ -265,6 +266,22 @@ fn waits_are_those_that_the_kernel_counts_and_a_long_one_becomes_an_incident() {
     let page = Command::new(QUAVER).arg("analyze").arg(run.path()).output().unwrap();
     let page = String::from_utf8(page.stdout).unwrap();
     assert!(page.contains("waited") && page.contains("thread burst"), "{page}");
+
+    let (mut pieces_ns, mut lengths) = (0, Vec::new());
+    let rows = read_rows(&run.waits(), &mut |names, values| {
+        let of = |name: &str| &values[names.iter().position(|one| one == name).unwrap()];
+        let [start, end, wait] = ["start_ns", "end_ns", "wait_ns"].map(|name| of(name).as_i64().unwrap());
+        pieces_ns += end - start;
+        lengths.push(wait);
+        assert_eq!(
+            (of("class").as_str(), of("process").as_u64()),
+            (Some("cpu-wait"), Some(program.0.id().into()))
+        );
+        Ok(())
+    });
+    rows.unwrap().unwrap();
+    assert_eq!(pieces_ns, summary["wait_ns"].as_i64().unwrap(), "the pieces cover the wait");
+    assert!(lengths.iter().all(|wait_ns| *wait_ns == pieces_ns), "{lengths:?}");
 
     exports_as_documented(&run, watch.place.path());
 

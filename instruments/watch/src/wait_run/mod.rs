@@ -59,6 +59,7 @@ impl RunKind for WaitRuns {
 
 impl Analyzed for WaitDigest {
     fn store(&self, run: &RunDir) -> anyhow::Result<()> {
+        self.write_waits(run)?;
         run.write_summary(&self.summary)?;
         quaver_instrument::results::store_report(run, |out| self.write_html(run, out))
     }
