@@ -94,8 +94,9 @@ fn each_export_is_there_or_refused_as_the_table_says() {
         let (_, cells) = table.iter().find(|(kinds, _)| kinds.starts_with(verb)).expect("documented");
         for (option, there) in cells {
             let given: &[&str] = match (option.as_str(), verb) {
-                ("--csv" | "--json-lines", "noise") => &["gaps"],
-                ("--csv" | "--json-lines", _) => &["samples"],
+                ("--csv", "noise") => &["gaps"],
+                ("--csv", _) => &["samples"],
+                ("--json-lines", _) => &["numbers"],
                 _ => &[],
             };
             let target = place.path().join("out");

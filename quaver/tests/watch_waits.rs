@@ -178,9 +178,9 @@ fn exports_as_documented(run: &RunDir, place: &Path) {
         ("--csv=events", true),
         ("--json-lines=events", true),
         ("--openmetrics", true),
-        ("--hdr", false),
+        ("--hdr", true),
         ("--late-csv", false),
-        ("--gnuplot", false),
+        ("--gnuplot", true),
     ] {
         let target = place.join(option);
         let mut export = Command::new(QUAVER);
@@ -270,9 +270,10 @@ fn waits_are_those_that_the_kernel_counts_and_a_long_one_becomes_an_incident() {
     let (mut pieces_ns, mut lengths) = (0, Vec::new());
     let rows = read_rows(&run.waits(), &mut |names, values| {
         let of = |name: &str| &values[names.iter().position(|one| one == name).unwrap()];
-        let [start, end, wait] = ["start_ns", "end_ns", "wait_ns"].map(|name| of(name).as_i64().unwrap());
+        let [start, end, from, to] =
+            ["start_ns", "end_ns", "wait_start_ns", "wait_end_ns"].map(|name| of(name).as_i64().unwrap());
         pieces_ns += end - start;
-        lengths.push(wait);
+        lengths.push(to - from);
         assert_eq!(
             (of("class").as_str(), of("process").as_u64()),
             (Some("cpu-wait"), Some(program.0.id().into()))

@@ -24,7 +24,8 @@ pub static TABLE: Table = Table {
         Column::optional("waker", Layout::Few(32), "number of the thread that ended it; null of `cpu-wait`"),
         Column::optional("object", Layout::Text, "lock, condition or barrier: its name, or its address"),
         Column::optional("call_site", Layout::Text, "where the waiter's call returns to"),
-        Column::required("wait_ns", Layout::I64, "length of the wait"),
+        Column::required("wait_start_ns", Layout::I64, "start of the wait, CLOCK_MONOTONIC"),
+        Column::required("wait_end_ns", Layout::I64, "end of the wait, CLOCK_MONOTONIC"),
         Column::required("start_ns", Layout::I64, "start of the piece, CLOCK_MONOTONIC"),
         Column::required("end_ns", Layout::I64, "end of the piece, CLOCK_MONOTONIC"),
         Column::optional("cpu", Layout::Few(16), "CPU on which the wait ended"),
@@ -36,6 +37,7 @@ pub static TABLE: Table = Table {
         Column::optional("name", Layout::Text, "local name of the cause; null if unexplained"),
         Column::required("certainty", Layout::Text, "`certain`, `inferred`, `unknown`"),
     ],
+    span: Some(["wait_start_ns", "wait_end_ns"]),
 };
 
 /// A row.
@@ -53,8 +55,8 @@ pub struct WaitRow<'a> {
     pub object: Option<Cow<'a, str>>,
     /// Where the waiter's call returns to.
     pub call_site: Option<Cow<'a, str>>,
-    /// Length of the wait.
-    pub wait_ns: i64,
+    /// The wait, CLOCK_MONOTONIC.
+    pub wait_ns: (i64, i64),
     /// The piece, CLOCK_MONOTONIC.
     pub piece_ns: (i64, i64),
     /// CPU on which the wait ended.
@@ -84,7 +86,8 @@ pub fn write_waits<'a>(
         group.optional_u32(rows.iter().map(|row| row.waker))?;
         group.optional_text(rows.iter().map(|row| row.object.as_deref().map(text)))?;
         group.optional_text(rows.iter().map(|row| row.call_site.as_deref().map(text)))?;
-        group.i64(rows.iter().map(|row| row.wait_ns))?;
+        group.i64(rows.iter().map(|row| row.wait_ns.0))?;
+        group.i64(rows.iter().map(|row| row.wait_ns.1))?;
         group.i64(rows.iter().map(|row| row.piece_ns.0))?;
         group.i64(rows.iter().map(|row| row.piece_ns.1))?;
         group.optional_u32(rows.iter().map(|row| row.cpu.map(u32::from)))?;

@@ -9,7 +9,7 @@ use quaver_sync_analysis::replay::LatestWakeup;
 use quaver_sync_analysis::sync::{Cause, Observer, SyncClass, ThreadId, Wait, Wakeup};
 use quaver_view::Cell;
 
-/// Pieces that are kept, 56 bytes each.
+/// Pieces that are kept, 64 bytes each.
 const MOST: usize = 4_000_000;
 
 /// A piece of a late wait, to be named.
@@ -23,7 +23,7 @@ struct Piece {
     waker: ThreadId,
     object: u64,
     call_site: u64,
-    wait_ns: u64,
+    wait_ns: (u64, u64),
     start_ns: u64,
     end_ns: u64,
 }
@@ -61,7 +61,7 @@ impl Observer for Watcher {
             waker: wait.waker,
             object: wait.object,
             call_site: wait.call_site,
-            wait_ns: wait.took_ns(),
+            wait_ns: (wait.released_ns, wait.ended_ns),
             start_ns: piece.start_ns,
             end_ns: piece.end_ns,
         }));
@@ -99,7 +99,7 @@ impl SyncDigest {
                 object: Some(self.names.object(piece.process, piece.object).into()),
                 call_site: (piece.call_site != 0)
                     .then(|| self.names.caller(piece.process, piece.call_site).into()),
-                wait_ns: piece.wait_ns.cast_signed(),
+                wait_ns: (piece.wait_ns.0.cast_signed(), piece.wait_ns.1.cast_signed()),
                 piece_ns: (piece.start_ns.cast_signed(), piece.end_ns.cast_signed()),
                 cpu: (piece.cpu != CPU_UNKNOWN).then_some(piece.cpu),
                 cause: is_known.then(|| (piece.cause.into(), piece.cause.name())),

@@ -10,7 +10,7 @@ use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::facts::{self, RunFacts};
 use quaver_store::load::load_noise_run;
 use quaver_store::manifest::Window;
-use quaver_store::perfetto::{Drawing, NamedWindow, draw};
+use quaver_store::perfetto::{Drawing, NamedWindow};
 use quaver_store::run::RunDir;
 use quaver_store::waits::{WaitRow, write_waits};
 use quaver_view::Cell;
@@ -124,7 +124,7 @@ impl WaitDigest {
                 waker: None,
                 object: None,
                 call_site: None,
-                wait_ns: wait.wait_ns,
+                wait_ns: (wait.start_ns(), wait.end_ns),
                 piece_ns: (piece.start_ns, piece.end_ns),
                 cpu: Some(wait.cpu),
                 cause: cause.map(|cause| (cause.source.as_str(), cause.name.as_str())),
@@ -135,7 +135,7 @@ impl WaitDigest {
     }
 
     /// Writes a timeline for ui.perfetto.dev: the events of each CPU, and the wait with its leading cause.
-    pub(super) fn write_perfetto(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+    pub(super) fn draw(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let leading =
             self.summary.causes.first().filter(|cause| cause.time_ns >= self.summary.unexplained.time_ns);
         let name = leading.map_or("unexplained", |cause| cause.name.as_str());
@@ -147,7 +147,7 @@ impl WaitDigest {
             windows: &[NamedWindow { start_ns, end_ns, name, seq: 0 }],
             between_ns: None,
         };
-        draw(&drawing, out)?;
+        quaver_store::perfetto::draw(&drawing, out)?;
         Ok(())
     }
 }
