@@ -3,8 +3,8 @@
 #[path = "sync_run/mod.rs"]
 mod sync_run;
 
-use quaver_testbed::privileged::{Lack, skip};
-use std::io::{BufRead, BufReader, Read};
+use quaver_testbed::privileged::{Lack, privileged, skip};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -84,6 +84,25 @@ fn documented() -> Vec<(String, Vec<(String, bool)>)> {
     rows.skip(1).map(row).collect()
 }
 
+/// gnuplot says nothing about the script, and makes a PNG of each drawing.
+fn drawn_by_gnuplot(script: &Path, place: &Path) {
+    let drawn = Command::new("gnuplot").arg(script).current_dir(place).output();
+    let drawn = drawn.expect("scripts/setup.sh test installs it");
+    let said = String::from_utf8_lossy(&drawn.stderr);
+    // Equal values have no range of their own.
+    let is_calm = said.lines().all(|line| line.is_empty() || line.starts_with("Warning: empty"));
+    assert!(drawn.status.success() && is_calm, "{said}");
+    let script = std::fs::read_to_string(script).expect("text");
+    let pictures: Vec<&str> =
+        script.lines().filter_map(|line| line.strip_prefix("set output '")?.strip_suffix('\'')).collect();
+    assert!(!pictures.is_empty());
+    for picture in pictures {
+        let octets = std::fs::read(place.join(picture)).expect("drawn");
+        assert!(octets.starts_with(b"\x89PNG"), "{picture}");
+        std::fs::remove_file(place.join(picture)).expect("ours");
+    }
+}
+
 #[test]
 fn each_export_is_there_or_refused_as_the_table_says() {
     let table = documented();
@@ -110,6 +129,9 @@ fn each_export_is_there_or_refused_as_the_table_says() {
                 std::fs::remove_dir_all(&target).expect("ours");
             } else if *there {
                 assert!(std::fs::metadata(&target).expect("written").len() > 0);
+                if option == "--gnuplot" {
+                    drawn_by_gnuplot(&target, place.path());
+                }
                 std::fs::remove_file(&target).expect("ours");
             }
         }
@@ -153,7 +175,7 @@ const COUNTED: &str = "import collections, json, sys, pyarrow.csv as csv\n\
 #[test]
 fn a_recording_is_a_table_by_its_place() {
     let bench = sync_run::Bench::of_text(PROGRAM, &[]);
-    let recorded = bench.run(&["--quiet"]);
+    let recorded = bench.run(&["--quiet", "--threshold", "1ns"]);
     assert_eq!(recorded.status.code(), Some(0), "{}", String::from_utf8_lossy(&recorded.stderr));
     let run = bench.last_run();
     let tables = std::fs::read_dir(run.join("sync")).expect("a folder");
@@ -171,9 +193,125 @@ fn a_recording_is_a_table_by_its_place() {
         assert!(found["kinds"][kind].as_u64() >= Some(least), "{kind}: {found}");
     }
     assert!(found["details"].as_array().expect("a list").contains(&"mutex".into()), "{found}");
+    late_waits_are_in_every_export(&bench, run);
     let refused = quaver(bench.place(), &["export", run, "--csv", "sync"]).output().expect("starts");
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains(name), "{refused:?}");
+}
+
+/// The late waits of a run of `quaver sync`, once as rows and once as a histogram.
+fn late_waits_are_in_every_export(bench: &sync_run::Bench, run: &str) {
+    let export = |words: &[&str]| text(&done(bench.place(), &[&["export", run, "-o", "-"], words].concat()));
+    let mut waits = std::collections::BTreeSet::new();
+    for row in export(&["--json-lines", "waits"]).lines() {
+        let row: serde_json::Value = serde_json::from_str(row).expect("an object");
+        waits.insert(
+            ["thread", "wait_start_ns", "wait_end_ns"].map(|name| row[name].as_u64().expect("a number")),
+        );
+    }
+    assert!(!waits.is_empty());
+    let file = bench.place().join("histograms.hlog");
+    std::fs::write(&file, export(&["--hdr"])).expect("written");
+    let script = "import sys\nfrom hdrh.histogram import HdrHistogram\nfrom hdrh.log import HistogramLogReader\n\
+        log = HistogramLogReader(sys.argv[1], HdrHistogram(1, 3600 * 10**9, 3))\nprint(log.get_next_interval_histogram().get_total_count())";
+    let counted = Command::new(python()).args(["-c", script]).arg(&file).output().expect("starts");
+    assert_eq!(text(&counted).trim(), waits.len().to_string(), "{counted:?}");
+    let plots = bench.place().join("plots.gp");
+    std::fs::write(&plots, export(&["--gnuplot"])).expect("written");
+    drawn_by_gnuplot(&plots, bench.place());
+    let numbers = export(&["--csv", "numbers"]);
+    let summary: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(Path::new(run).join("summary.json")).expect("written"))
+            .expect("JSON");
+    let late = summary["results"]["late"]["total_ns"].to_string();
+    assert!(numbers.lines().any(|line| line == format!("results.late.total_ns,{late}")), "{numbers}");
+    assert!(!export(&["--openmetrics"]).is_empty());
+}
+
+/// What Perfetto's trace processor answers about a trace.
+fn perfetto(trace: &Path, queries: &[&str]) -> Vec<Vec<serde_json::Value>> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/perfetto/ask.py");
+    let mut asked = Command::new(python());
+    asked.arg(script).arg(trace).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut asked = asked.spawn().expect("scripts/setup.sh test puts it there");
+    let queries = serde_json::to_vec(queries).expect("text");
+    asked.stdin.take().expect("piped").write_all(&queries).expect("it reads");
+    let answer = asked.wait_with_output().expect("it ends");
+    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
+    serde_json::from_slice(&answer.stdout).expect("JSON")
+}
+
+#[test]
+fn perfetto_finds_our_thread_states_and_blames_nobody_for_an_interrupt() {
+    if !privileged("perfetto_finds_our_thread_states_and_blames_nobody_for_an_interrupt") {
+        return;
+    }
+    let place = tempfile::tempdir().expect("a directory");
+    let root = place.path();
+    let stream = "chase --for 1s --period 1ms --pace sleep --receive block --quiet --no-cost --json";
+    done(root, &stream.split(' ').collect::<Vec<_>>());
+    let trace = root.join("trace");
+    done(root, &["export", "last", "--perfetto", "-o", trace.to_str().expect("a path")]);
+    let mut running = std::collections::BTreeMap::<u64, i64>::new();
+    let mut wakeups = std::collections::BTreeMap::new();
+    for event in text(&done(root, &["export", "last", "--json-lines", "events", "-o", "-"])).lines() {
+        let event: serde_json::Value = serde_json::from_str(event).expect("an object");
+        let of = |name: &str| event[name].as_u64().expect("a number");
+        let (thread, start, end) = (of("id"), of("start_ns"), of("end_ns"));
+        if event["kind_name"] == "thread" && thread != 0 {
+            *running.entry(thread).or_default() += end.cast_signed() - start.cast_signed();
+        }
+        if event["kind_name"] == "wakeup" {
+            // From any context but that of a thread.
+            wakeups.insert((start, thread), of("aux") >> 16 & 0xf != 1);
+        }
+    }
+    let run = quaver_store::listing::named(Path::new("last"), root).expect("just made");
+    let manifest = std::fs::read(run.manifest()).expect("written");
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).expect("JSON");
+    let sink = manifest["analysis"]["receiver"]["threads"][0].as_u64().expect("a thread");
+    let path = "SELECT t.tid, sum(p.dur) AS ns FROM _thread_executing_span_critical_path(\
+        (SELECT utid FROM thread WHERE tid = SINK), trace_start(), trace_dur()) AS p \
+        JOIN thread AS t USING (utid) GROUP BY t.utid ORDER BY ns DESC";
+    let path = path.replace("SINK", &sink.to_string());
+    let queries = [
+        "SELECT name FROM stats WHERE value > 0 AND severity != 'info'",
+        "SELECT tid, sum(dur) AS ns FROM thread_state JOIN thread USING (utid) WHERE state = 'Running' AND tid != 0 GROUP BY tid",
+        "SELECT ts, tid, irq_context FROM thread_state JOIN thread USING (utid) WHERE irq_context IS NOT NULL",
+        "INCLUDE PERFETTO MODULE sched.thread_executing_span",
+        &path,
+    ];
+    let found = perfetto(&trace, &queries);
+    assert_eq!(found[0], [] as [serde_json::Value; 0], "it understood all of the trace");
+    let theirs = found[1]
+        .iter()
+        .map(|row| (row["tid"].as_u64().expect("a number"), row["ns"].as_i64().expect("a number")));
+    assert_eq!(theirs.collect::<std::collections::BTreeMap<_, _>>(), running);
+    assert!(found[2].len() > 500, "{}", found[2].len());
+    for row in &found[2] {
+        let key = (row["ts"].as_u64().expect("a number"), row["tid"].as_u64().expect("a number"));
+        assert_eq!(
+            wakeups.get(&key).map(|from_interrupt| u64::from(*from_interrupt)),
+            row["irq_context"].as_u64(),
+            "{row}"
+        );
+    }
+    let of_sink = |path: &[serde_json::Value]| {
+        let of = |is_sink: bool| -> i64 {
+            let rows = path.iter().filter(|row| (row["tid"] == sink) == is_sink);
+            rows.map(|row| row["ns"].as_i64().expect("a number")).sum()
+        };
+        (of(true), of(false))
+    };
+    // A packet woke it: whatever thread the interrupt took the CPU of has no part in that.
+    let (own_ns, others_ns) = of_sink(&found[4]);
+    assert!(own_ns > 500_000_000 && others_ns < own_ns / 100, "{:?}", found[4]);
+    let stripped = root.join("stripped");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/perfetto/strip.py");
+    let made = Command::new(python()).arg(script).arg(&trace).arg(&stripped).status().expect("starts");
+    assert!(made.success());
+    let (_, others_ns) = of_sink(&perfetto(&stripped, &queries[3..])[1]);
+    assert!(others_ns > own_ns / 10, "without the context others are blamed: {others_ns} of {own_ns}");
 }
 
 /// HdrHistogram's package of Python finds the distribution of ΔT at the application in the log, to three digits.

@@ -16,6 +16,7 @@ import tempfile
 import threading
 
 import viztracer
+from google.protobuf import message_factory
 from perfetto.common.query_result_iterator import QueryResultIterator
 from perfetto.trace_processor.platform import PlatformDelegate
 from perfetto.trace_processor.protos import ProtoFactory
@@ -26,7 +27,8 @@ PAGE = b"""<script>
 const worker = new Worker("/engine_bundle.js"), channel = new MessageChannel();
 worker.onerror = error => fetch("/reply", {method: "POST", body: "worker: " + error.message});
 worker.postMessage(channel.port1, [channel.port1]);
-channel.port2.onmessage = reply => fetch("/reply", {method: "POST", body: reply.data});
+let sent = Promise.resolve();
+channel.port2.onmessage = reply => { sent = sent.then(() => fetch("/reply", {method: "POST", body: reply.data})); };
 const next = async () => {
     const request = await fetch("/request");
     if (request.status === 200) { channel.port2.postMessage(new Uint8Array(await request.arrayBuffer())); next(); }
@@ -69,7 +71,7 @@ class Processor:
     def __init__(self, server):
         self.protos, self.server, self.number = ProtoFactory(PlatformDelegate()), server, 0
         kind = self.protos.descriptor_pool.FindMessageTypeByName("perfetto.protos.TraceProcessorRpcStream")
-        self.stream = __import__("google.protobuf.message_factory", fromlist=["x"]).GetMessageClass(kind)
+        self.stream, self.octets = message_factory.GetMessageClass(kind), b""
 
     def call(self, request, **fields):
         """The first reply to a request; those of long answers follow."""
@@ -85,11 +87,25 @@ class Processor:
         return self.reply()
 
     def reply(self):
-        stream = self.stream()
-        stream.ParseFromString(self.server.replies.get(timeout=PATIENCE_S))
-        (message,) = stream.msg
+        """The next message of the stream, however its bytes came: field 1, with its length in front."""
+        while (message := self.whole()) is None:
+            self.octets += self.server.replies.get(timeout=PATIENCE_S)
         assert not message.fatal_error and not message.invalid_request, message
         return message
+
+    def whole(self):
+        length, shift = 0, 0
+        for place, octet in enumerate(self.octets[1:], 2):
+            length |= (octet & 0x7F) << shift
+            shift += 7
+            if octet < 0x80:
+                end = place + length
+                if len(self.octets) < end:
+                    return None
+                stream = self.stream.FromString(self.octets[:end])
+                self.octets = self.octets[end:]
+                return stream.msg[0]
+        return None
 
     def query(self, sql):
         names, batches = [], []

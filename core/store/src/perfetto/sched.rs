@@ -126,6 +126,10 @@ impl Columns<'_> {
             sched.switch_next_prio.push(to.map_or(120, |event| (event.aux as u32).cast_signed()));
             sched.switch_next_comm_index.push(name);
         };
+        // Perfetto takes the first switch of a CPU only to know what it left.
+        if let Some(first) = threads.first() {
+            switch(first.start_ns, None, None);
+        }
         for thread in threads {
             if let Some(left) = before.take_if(|left| left.end_ns < thread.start_ns) {
                 switch(left.end_ns, Some(left), None);
