@@ -4,6 +4,7 @@
 mod sync_run;
 
 use quaver_testbed::privileged::{Lack, privileged, skip};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -202,7 +203,7 @@ fn a_recording_is_a_table_by_its_place() {
 /// The late waits of a run of `quaver sync`, once as rows and once as a histogram.
 fn late_waits_are_in_every_export(bench: &sync_run::Bench, run: &str) {
     let export = |words: &[&str]| text(&done(bench.place(), &[&["export", run, "-o", "-"], words].concat()));
-    let mut waits = std::collections::BTreeSet::new();
+    let mut waits = BTreeSet::new();
     for row in export(&["--json-lines", "waits"]).lines() {
         let row: serde_json::Value = serde_json::from_str(row).expect("an object");
         waits.insert(
@@ -248,18 +249,19 @@ fn perfetto_finds_our_thread_states_and_blames_nobody_for_an_interrupt() {
     }
     let place = tempfile::tempdir().expect("a directory");
     let root = place.path();
-    let stream = "chase --for 1s --period 1ms --pace sleep --receive block --quiet --no-cost --json";
+    // Short: a timeline shows no more than a part of a large run.
+    let stream = "chase --for 500ms --period 1ms --pace sleep --receive block --quiet --no-cost --json";
     done(root, &stream.split(' ').collect::<Vec<_>>());
     let trace = root.join("trace");
     done(root, &["export", "last", "--perfetto", "-o", trace.to_str().expect("a path")]);
-    let mut running = std::collections::BTreeMap::<u64, i64>::new();
-    let mut wakeups = std::collections::BTreeMap::new();
+    let mut intervals = BTreeSet::new();
+    let mut wakeups = BTreeMap::new();
     for event in text(&done(root, &["export", "last", "--json-lines", "events", "-o", "-"])).lines() {
         let event: serde_json::Value = serde_json::from_str(event).expect("an object");
         let of = |name: &str| event[name].as_u64().expect("a number");
         let (thread, start, end) = (of("id"), of("start_ns"), of("end_ns"));
         if event["kind_name"] == "thread" && thread != 0 {
-            *running.entry(thread).or_default() += end.cast_signed() - start.cast_signed();
+            intervals.insert([of("cpu"), start, end - start, thread]);
         }
         if event["kind_name"] == "wakeup" {
             // From any context but that of a thread.
@@ -276,18 +278,29 @@ fn perfetto_finds_our_thread_states_and_blames_nobody_for_an_interrupt() {
     let path = path.replace("SINK", &sink.to_string());
     let queries = [
         "SELECT name FROM stats WHERE value > 0 AND severity != 'info'",
-        "SELECT tid, sum(dur) AS ns FROM thread_state JOIN thread USING (utid) WHERE state = 'Running' AND tid != 0 GROUP BY tid",
+        "SELECT cpu, ts, dur, tid FROM thread_state JOIN thread USING (utid) WHERE state = 'Running' AND tid != 0",
         "SELECT ts, tid, irq_context FROM thread_state JOIN thread USING (utid) WHERE irq_context IS NOT NULL",
         "INCLUDE PERFETTO MODULE sched.thread_executing_span",
         &path,
     ];
     let found = perfetto(&trace, &queries);
     assert_eq!(found[0], [] as [serde_json::Value; 0], "it understood all of the trace");
-    let theirs = found[1]
-        .iter()
-        .map(|row| (row["tid"].as_u64().expect("a number"), row["ns"].as_i64().expect("a number")));
-    assert_eq!(theirs.collect::<std::collections::BTreeMap<_, _>>(), running);
-    assert!(found[2].len() > 500, "{}", found[2].len());
+    let number = |row: &serde_json::Value, name: &str| row[name].as_u64().expect("a number");
+    let theirs = found[1].iter().map(|row| ["cpu", "ts", "dur", "tid"].map(|name| number(row, name)));
+    let mut theirs: BTreeSet<_> = theirs.collect();
+    // As far as the timeline has all CPUs.
+    let mut ends = BTreeMap::new();
+    for [cpu, start, ..] in &theirs {
+        let (first, last) = ends.entry(*cpu).or_insert((*start, *start));
+        (*first, *last) = ((*first).min(*start), (*last).max(*start));
+    }
+    let first = ends.values().map(|(first, _)| *first).max().expect("threads ran");
+    let last = ends.values().map(|(_, last)| *last).min().expect("threads ran");
+    intervals.retain(|[_, start, ..]| (first..=last).contains(start));
+    theirs.retain(|[_, start, ..]| (first..=last).contains(start));
+    assert!(theirs.len() > 100, "{}", theirs.len());
+    assert_eq!(theirs, intervals);
+    assert!(found[2].len() > 20, "{}", found[2].len());
     for row in &found[2] {
         let key = (row["ts"].as_u64().expect("a number"), row["tid"].as_u64().expect("a number"));
         assert_eq!(
@@ -305,7 +318,7 @@ fn perfetto_finds_our_thread_states_and_blames_nobody_for_an_interrupt() {
     };
     // A packet woke it: whatever thread the interrupt took the CPU of has no part in that.
     let (own_ns, others_ns) = of_sink(&found[4]);
-    assert!(own_ns > 500_000_000 && others_ns < own_ns / 100, "{:?}", found[4]);
+    assert!(own_ns > 0 && others_ns < own_ns / 100, "{:?}", found[4]);
     let stripped = root.join("stripped");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/perfetto/strip.py");
     let made = Command::new(python()).arg(script).arg(&trace).arg(&stripped).status().expect("starts");
