@@ -4,6 +4,10 @@
 mod sync_run;
 
 use quaver_testbed::privileged::{Lack, privileged, skip};
+use quaver_view::{
+    Axis, BarSeries, Bars, Binned, Chart, Colour, Data, Distribution, DistributionView, Document, Group,
+    Lane, Matrix, Numbers, Quantity, Range, Ranges, Section, Series, Span, Timeline, Xy,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -102,6 +106,94 @@ fn drawn_by_gnuplot(script: &Path, place: &Path) {
         assert!(octets.starts_with(b"\x89PNG"), "{picture}");
         std::fs::remove_file(place.join(picture)).expect("ours");
     }
+}
+
+/// A document with a drawing of each kind, and one that has nothing to draw.
+fn every_drawing() -> Document {
+    let (x, y) = (Axis::log("delay it's", Quantity::Duration), Axis::linear("packets", Quantity::Count));
+    let numbers = || Numbers(vec![1.0, f64::NAN, 3.0]);
+    let data = [
+        Data::Line { x: numbers(), y: numbers(), marks: true },
+        Data::Steps { x: numbers(), y: numbers() },
+        Data::Columns { x: numbers(), y: numbers(), width: 1.0 },
+        Data::Points { x: numbers(), y: numbers() },
+        Data::Rug { x: numbers() },
+        Data::Spread { x: numbers(), y: numbers(), low: numbers(), high: numbers() },
+        Data::Slices { start: 1.0, step: 2.0, low: numbers(), high: numbers() },
+    ];
+    let mut xy = Xy::new(x.clone(), y.clone()).guide_x(2.0, "a").guide_y(2.0, "b");
+    xy.series = data.into_iter().map(|data| Series::new("series", Colour::Muted, data)).collect();
+    let colour = Colour::Muted;
+    let binned = Binned {
+        name: "bins".into(),
+        colour,
+        edges: vec![1.0, 2.0, 4.0].into(),
+        counts: vec![6.0, 2.0].into(),
+        below: 0.0,
+        above: 0.0,
+    };
+    let bars = |stacked| Bars {
+        value: y.clone(),
+        categories: vec!["a".into(), "b".into(), "c".into()],
+        series: vec![BarSeries::new("first", colour, numbers()), BarSeries::new("second", colour, numbers())],
+        stacked,
+        ..Bars::default()
+    };
+    let range =
+        |at, interval| Range { name: format!("row {at}"), at, interval, colour, words: String::new() };
+    let span = Span { start: 5.0, end: 9.0, label: "irq".into(), depth: 1, colour };
+    let lane = |name: &str| Lane { name: name.into(), spans: vec![span.clone()], ..Lane::default() };
+    let matrix = Matrix {
+        rows: vec!["a".into(), "b".into()],
+        columns: vec!["c".into(), "d".into()],
+        values: vec![1.0, 2.0, f64::NAN, 4.0].into(),
+        ..Matrix::default()
+    };
+    let tail = Distribution {
+        x: x.clone(),
+        of: "packets".into(),
+        views: vec![DistributionView::Tail],
+        series: vec![binned],
+        guides: Vec::new(),
+    };
+    let charts = [
+        Chart::new("xy", "Series", xy),
+        Chart::new("tail-of", "Tail", tail),
+        Chart::new("bars", "Bars", bars(false)),
+        Chart::new("stacked", "Stacked", bars(true)),
+        Chart::new(
+            "ranges",
+            "Ranges",
+            Ranges { value: y, rows: vec![range(1.0, Some((0.5, 2.0))), range(3.0, None)], zero: None },
+        ),
+        Chart::new("matrix", "Matrix", matrix),
+        Chart::new(
+            "lanes",
+            "Lanes",
+            Timeline { span: (0.0, 10.0), lanes: vec![lane("CPU 0"), lane("CPU 1")], ..Timeline::default() },
+        ),
+        Chart::new("nothing", "Nothing", Xy::default()),
+    ];
+    let mut document = Document::new("quaver test", "drawings");
+    document.section(Section::new("all", "All").with(Group::beside(charts)));
+    document
+}
+
+#[test]
+fn gnuplot_draws_every_kind_of_drawing() {
+    let place = tempfile::tempdir().expect("a directory");
+    let script = quaver_view::gnuplot(&every_drawing()).expect("there are drawings");
+    let drawn: Vec<&str> = script.lines().filter_map(|line| line.strip_prefix("set output ")).collect();
+    let names =
+        ["xy", "tail-of", "bars", "stacked", "ranges", "matrix", "lanes"].map(|name| format!("'{name}.png'"));
+    assert_eq!(drawn, names, "the empty one is left out");
+    // The second of two stacked parts ends where both together end, and is drawn first.
+    let stacked = script.split("$d_stacked_0 << END\n").nth(1).and_then(|rest| rest.split("END").next());
+    assert_eq!(stacked, Some("0 2 0.8\n1 0 0.8\n2 6 0.8\n"));
+    assert_eq!(quaver_view::gnuplot(&Document::new("quaver test", "none")), None);
+    let file = place.path().join("plots.gp");
+    std::fs::write(&file, script).expect("written");
+    drawn_by_gnuplot(&file, place.path());
 }
 
 #[test]
