@@ -87,9 +87,11 @@ pub(crate) fn results(
         }
         _ if asked.hdr => (target("histograms.hlog"), histograms::log(run, found.material(), known)?),
         _ if asked.gnuplot => {
-            let script = quaver_view::gnuplot(&found.page(run)?);
-            let script =
-                script.ok_or_else(|| not_exported("--gnuplot: the report of this run has no drawing"))?;
+            let mut script = quaver_view::gnuplot(&found.page(run)?);
+            if script.is_none() {
+                script = quaver_view::gnuplot(&spans::drawn(spans::of_run(run, known)?));
+            }
+            let script = script.ok_or_else(|| not_exported("--gnuplot: this run has nothing to draw"))?;
             (target("plots.gp"), script.into_bytes())
         }
         _ => return Ok(false),

@@ -8,6 +8,7 @@ use quaver_store::columns::{TableReader, table_name};
 use quaver_store::perfetto::{Drawing, NamedWindow, draw};
 use quaver_store::run::RunDir;
 use quaver_store::table::Table;
+use quaver_view::{Axis, Chart, Colour, Data, Document, Group, Quantity, Section, Series, Xy};
 use std::io::Write;
 
 /// Slices of a table that a timeline holds: a viewer has all of them in memory.
@@ -53,6 +54,21 @@ pub(super) fn of_run(run: &RunDir, known: &[&'static Table]) -> anyhow::Result<V
         }
     }
     Ok(all)
+}
+
+/// How long each took, over when it began: for kinds whose report has no drawing.
+pub(super) fn drawn(tables: Vec<Spans>) -> Document {
+    let charts = tables.into_iter().map(|Spans { place, unit, ends }| {
+        let (x, y): (Vec<f64>, Vec<f64>) =
+            ends.iter().map(|(start, end)| (*start as f64, (end - start) as f64)).unzip();
+        let [along, up] =
+            ["start", "length"].map(|name| Axis::linear(format!("{name} ({unit})"), Quantity::Number));
+        let points = Series::new(&place, Colour::Series(0), Data::Points { x: x.into(), y: y.into() });
+        Chart::new(place.replace('/', "-"), &place, Xy::new(along, up).with(points))
+    });
+    let mut document = Document::new("quaver export", "tables");
+    document.section(Section::new("tables", "Tables").with(Group::beside(charts)));
+    document
 }
 
 /// Draws the spans in time as a Perfetto trace, on as many tracks as there are at one time.
