@@ -34,7 +34,7 @@ delay="app_ns - schedule_ns"
 ask by-run "SELECT run, count(*) AS packets, avg($delay) AS mean_ns, max($delay) AS max_ns FROM packets GROUP BY run"
 ask by-host-and-cpu "SELECT hostname, app_cpu, count(*) AS packets, max($delay) AS max_ns
     FROM packets JOIN runs USING (run) GROUP BY ALL"
-# Counted first, it is exact and costs a quarter of approx_quantile.
+# Counted first, it is exact.
 ask by-kernel "SELECT kernel, max(upto) AS packets, min(ns) FILTER (upto >= 0.999 * whole) AS p99_9_ns FROM (
     SELECT kernel, ns, sum(n) OVER (PARTITION BY kernel ORDER BY ns) AS upto, sum(n) OVER (PARTITION BY kernel) AS whole
     FROM (SELECT kernel, $delay AS ns, count(*) AS n FROM packets JOIN runs USING (run) GROUP BY ALL)) GROUP BY kernel"
