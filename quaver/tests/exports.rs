@@ -380,7 +380,7 @@ fn perfetto_finds_our_thread_states_and_blames_nobody_for_an_interrupt() {
     let number = |row: &serde_json::Value, name: &str| row[name].as_u64().expect("a number");
     let theirs = found[1].iter().map(|row| ["cpu", "ts", "dur", "tid"].map(|name| number(row, name)));
     let mut theirs: BTreeSet<_> = theirs.collect();
-    // As far as the timeline has all CPUs.
+    // As far as the timeline has all CPUs: the last interval of each was open when recording ended.
     let mut ends = BTreeMap::new();
     for [cpu, start, ..] in &theirs {
         let (first, last) = ends.entry(*cpu).or_insert((*start, *start));
@@ -388,10 +388,11 @@ fn perfetto_finds_our_thread_states_and_blames_nobody_for_an_interrupt() {
     }
     let first = ends.values().map(|(first, _)| *first).max().expect("threads ran");
     let last = ends.values().map(|(_, last)| *last).min().expect("threads ran");
-    intervals.retain(|[_, start, ..]| (first..=last).contains(start));
-    theirs.retain(|[_, start, ..]| (first..=last).contains(start));
+    intervals.retain(|[_, start, ..]| (first..last).contains(start));
+    theirs.retain(|[_, start, ..]| (first..last).contains(start));
     assert!(theirs.len() > 100, "{}", theirs.len());
-    assert_eq!(theirs, intervals);
+    let apart: Vec<_> = theirs.symmetric_difference(&intervals).collect();
+    assert!(apart.is_empty(), "{} of {}: {apart:?}", apart.len(), theirs.len());
     assert!(found[2].len() > 20, "{}", found[2].len());
     for row in &found[2] {
         let key = (row["ts"].as_u64().expect("a number"), row["tid"].as_u64().expect("a number"));

@@ -128,7 +128,7 @@ impl Columns<'_> {
         };
         // Perfetto takes the first switch of a CPU only to know what it left.
         if let Some(first) = threads.first() {
-            switch(first.start_ns, None, None);
+            switch(first.start_ns.saturating_sub(1), None, None);
         }
         for thread in threads {
             if let Some(left) = before.take_if(|left| left.end_ns < thread.start_ns) {
