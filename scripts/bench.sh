@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures speed and accuracy on this machine, beside peers, and writes bench-runs/<date>-<name>/.
-# usage: scripts/bench.sh [chase|sink|source|path|path_long|skew|rtp|capture|sync|study|sim|analysis|query|spark|readme]...
-#        (none: all but path_long, skew, rtp, capture, sync, study, sim, query and spark, which take minutes)
+# usage: scripts/bench.sh [chase|sink|source|path|path_long|skew|rtp|capture|sync|study|sim|analysis|query|spark|clickhouse|readme]...
+#        (none: all but path_long, skew, rtp, capture, sync, study, sim, query, spark and clickhouse, which take minutes)
 #   BENCH_NAME   name of the machine in the directory [virtualisation and count of CPUs]
 #   BENCH_BRIEF  set: runs of one second, to try the script; writes into a temporary directory
 #   QUAVER_BIN   a release quaver with its examples/ beside it, instead of building
@@ -12,9 +12,9 @@ parts=("$@")
 [ ${#parts[@]} -gt 0 ] || parts=(chase sink source path analysis)
 for part in "${parts[@]}"; do
     case "$part" in
-    chase | sink | source | path | path_long | skew | rtp | capture | sync | study | sim | analysis | query | spark | readme) ;;
+    chase | sink | source | path | path_long | skew | rtp | capture | sync | study | sim | analysis | query | spark | clickhouse | readme) ;;
     *)
-        echo "bench.sh: unknown part '$part'; use chase, sink, source, path, path_long, skew, rtp, capture, sync, study, sim, analysis, query, spark or readme" >&2
+        echo "bench.sh: unknown part '$part'; use chase, sink, source, path, path_long, skew, rtp, capture, sync, study, sim, analysis, query, spark, clickhouse or readme" >&2
         exit 2
         ;;
     esac

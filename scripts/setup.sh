@@ -21,6 +21,7 @@ test  chromium-driver chromedriver drives that browser
 test  python3         python3      runs the browser test, and that of the Python package
 test  python3-venv    -            keeps that package's dependencies aside
 test  xz-utils        xz           is recorded while it compresses with threads
+test  gnuplot-nox     gnuplot      draws our scripts
 test  tcpdump         tcpdump      reads our captures, and makes some for us to read
 test  tshark          tshark       reads our captures to the last nanosecond
 test  libpcap0.8      -            compiles the filters of captures

@@ -285,13 +285,12 @@ fn logs_and_exports_of_a_run_tell_the_same_packets() {
             let output = quaver(&["export"]).arg(&run).arg(format).output().unwrap();
             expect(&output, 0);
         };
-        ["--jitlat-log", "--packets-csv", "--gnuplot"].into_iter().for_each(export);
+        ["--jitlat-log", "--packets-csv"].into_iter().for_each(export);
         let csv = fs::read_to_string(run.join("packets.csv")).unwrap();
         for way in ["up", "down"] {
             let received = summary[way]["packets"]["received"].as_u64().unwrap();
             let rows = csv.lines().filter(|line| line.split(',').next() == Some(way)).count();
             assert_eq!(rows as u64, received, "{protocol} {way}");
-            assert!(run.join("gnuplot").join(way).join("plots.gp").is_file());
             let read = |path: PathBuf| {
                 let text = fs::read_to_string(&path).unwrap();
                 // The first line is when the file was made.

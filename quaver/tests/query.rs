@@ -1,8 +1,13 @@
 //! `quaver query` over runs that the program measures here, and the questions of `docs/queries.md`.
 
+#[path = "sync_run/mod.rs"]
+mod sync_run;
+
+use quaver_store::columns::TableWriter;
 use quaver_store::listing::write_tags;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+use quaver_store::table::{Column, Layout};
 use quaver_testbed::privileged::privileged;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -323,6 +328,8 @@ fn the_questions_of_the_page_have_answers() {
     text(&quaver(root, &["analyze", "last", "--late", "1ns"]).output().expect("it starts"), 0);
     measure(root, "noise --for 300ms --threshold 1us --tier user --quiet");
     measure_path(root);
+    let late_waits = measure_waits(root);
+    made_up_points(&made_up(root, "sweep", 1_000_000_009, json!({})));
     let first_ns = 1_795_193_880_000_000_000_i64;
     let incident = json!({"incident": {"receiver": "studio", "cause": "irq", "reasons": ["late"], "count": 3,
         "first_realtime_ns": first_ns, "last_realtime_ns": first_ns + 1}});
@@ -332,6 +339,13 @@ fn the_questions_of_the_page_have_answers() {
     let expected =
         json!({"receiver": "studio", "cause": "irq", "reasons": ["late"], "count": 3, "at": first_ns});
     assert_eq!(lost, [expected]);
+    // The summary of a recording has the same sums.
+    let causes = rows(
+        root,
+        "SELECT source, CAST(sum(end_ns - start_ns) AS BIGINT) AS ns FROM waits GROUP BY ALL ORDER BY source",
+        &[],
+    );
+    assert_eq!(causes, late_waits);
     let questions = questions();
     assert!(questions.len() >= 12, "{}", questions.len());
     for sql in &questions {
@@ -341,6 +355,55 @@ fn the_questions_of_the_page_have_answers() {
     }
     let uncovered = "SELECT count(*) FROM late ANTI JOIN runs USING (run)";
     assert_eq!(value(root, uncovered), 0);
+}
+
+/// A program whose threads wait for each other's locks; the time of its late waits by cause.
+fn measure_waits(root: &Path) -> Vec<Value> {
+    const PROGRAM: &str = "#include <pthread.h>\n#include <unistd.h>\n\
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\n\
+        static void *run(void *own) { for (int i = 0; i < 50; i++) { pthread_mutex_lock(&lock); usleep(200); \
+        pthread_mutex_unlock(&lock); } return own; }\n\
+        int main(void) { pthread_t other[2]; for (int i = 0; i < 2; i++) pthread_create(&other[i], 0, run, 0); \
+        for (int i = 0; i < 2; i++) pthread_join(other[i], 0); return 0; }";
+    let bench = sync_run::Bench::of_text(PROGRAM, &[]);
+    let recorded = bench.run(&[
+        "--quiet",
+        "--count-all",
+        "--threshold",
+        "1ns",
+        "--output",
+        root.to_str().expect("a path"),
+    ]);
+    assert_eq!(recorded.status.code(), Some(0), "{}", String::from_utf8_lossy(&recorded.stderr));
+    let run = quaver_store::listing::named(Path::new("last"), root).expect("just made");
+    let summary: Value = run.read_summary().expect("written");
+    let causes = summary["results"]["causes"].as_array().expect("causes");
+    let time = |cause: &Value| {
+        let source = if cause["cause"] == "unexplained" { Value::Null } else { cause["cause"].clone() };
+        (cause["waits"]["total_ns"] != 0).then(|| json!({"source": source, "ns": cause["waits"]["total_ns"]}))
+    };
+    let mut times: Vec<Value> = causes.iter().filter_map(time).collect();
+    assert!(!times.is_empty(), "{summary}");
+    // Nulls come last.
+    times.sort_by_key(|time| (time["source"].is_null(), time["source"].as_str().map(str::to_owned)));
+    times
+}
+
+/// Two points of a sweep over one axis.
+fn made_up_points(run: &RunDir) {
+    let columns = [
+        Column::required("trace", Layout::Text, ""),
+        Column::required("cores", Layout::I64, ""),
+        Column::required("duration_fs", Layout::U64, ""),
+    ];
+    let mut table =
+        TableWriter::create(&run.path().join("points.parquet"), "sim-sweep", &columns).expect("made");
+    let written = table.rows(2, |group, _| {
+        group.text(["baton", "baton"].map(|name| name.as_bytes().to_vec().into()).into_iter())?;
+        group.i64([1, 2].into_iter())?;
+        group.u64([400, 200].into_iter())
+    });
+    written.and_then(|()| table.finish()).expect("written");
 }
 
 /// One test of a path, over loopback.

@@ -1,6 +1,7 @@
 //! Threads that are watched all the time. Their waits for a CPU are counted as the kernel counts them, and a group that sleeps has
 //! none. A long wait becomes an incident that names the thread that ran.
 
+use quaver_store::rows::read_rows;
 use quaver_store::run::RunDir;
 use quaver_testbed::inject::{schedule, thread};
 use quaver_testbed::phase;
@@ -177,9 +178,9 @@ fn exports_as_documented(run: &RunDir, place: &Path) {
         ("--csv=events", true),
         ("--json-lines=events", true),
         ("--openmetrics", true),
-        ("--hdr", false),
+        ("--hdr", true),
         ("--late-csv", false),
-        ("--gnuplot", false),
+        ("--gnuplot", true),
     ] {
         let target = place.join(option);
         let mut export = Command::new(QUAVER);
@@ -187,6 +188,23 @@ fn exports_as_documented(run: &RunDir, place: &Path) {
         assert_eq!(export.output().unwrap().status.code(), Some(if there { 0 } else { 2 }), "{option}");
         assert_eq!(target.metadata().is_ok_and(|file| file.len() > 0), there, "{option}");
     }
+}
+
+/// `waits.parquet` has the wait, piece by piece.
+fn pieces_cover_the_wait(run: &RunDir, process: u32, summary: &serde_json::Value) {
+    let (mut pieces_ns, mut lengths) = (0, Vec::new());
+    let rows = read_rows(&run.waits(), &mut |names, values| {
+        let of = |name: &str| &values[names.iter().position(|one| one == name).unwrap()];
+        let [start, end, from, to] =
+            ["start_ns", "end_ns", "wait_start_ns", "wait_end_ns"].map(|name| of(name).as_i64().unwrap());
+        pieces_ns += end - start;
+        lengths.push(to - from);
+        assert_eq!((of("class").as_str(), of("process").as_u64()), (Some("cpu-wait"), Some(process.into())));
+        Ok(())
+    });
+    rows.unwrap().unwrap();
+    assert_eq!(pieces_ns, summary["wait_ns"].as_i64().unwrap(), "the pieces cover the wait");
+    assert!(lengths.iter().all(|wait_ns| *wait_ns == pieces_ns), "{lengths:?}");
 }
 
 #[test]
@@ -266,6 +284,7 @@ fn waits_are_those_that_the_kernel_counts_and_a_long_one_becomes_an_incident() {
     let page = String::from_utf8(page.stdout).unwrap();
     assert!(page.contains("waited") && page.contains("thread burst"), "{page}");
 
+    pieces_cover_the_wait(&run, program.0.id(), &summary);
     exports_as_documented(&run, watch.place.path());
 
     let mut watch = watch;

@@ -34,8 +34,10 @@ delay="app_ns - schedule_ns"
 ask by-run "SELECT run, count(*) AS packets, avg($delay) AS mean_ns, max($delay) AS max_ns FROM packets GROUP BY run"
 ask by-host-and-cpu "SELECT hostname, app_cpu, count(*) AS packets, max($delay) AS max_ns
     FROM packets JOIN runs USING (run) GROUP BY ALL"
-ask by-kernel "SELECT kernel, count(*) AS packets, approx_quantile($delay, 0.999) AS p99_9_ns
-    FROM packets JOIN runs USING (run) GROUP BY kernel"
+# Counted first, it is exact.
+ask by-kernel "SELECT kernel, max(upto) AS packets, min(ns) FILTER (upto >= 0.999 * whole) AS p99_9_ns FROM (
+    SELECT kernel, ns, sum(n) OVER (PARTITION BY kernel ORDER BY ns) AS upto, sum(n) OVER (PARTITION BY kernel) AS whole
+    FROM (SELECT kernel, $delay AS ns, count(*) AS n FROM packets JOIN runs USING (run) GROUP BY ALL)) GROUP BY kernel"
 ask by-microsecond "SELECT ($delay) // 1000 AS us, count(*) AS packets FROM packets GROUP BY us"
 ask late-by-cause-and-hour "SELECT date_trunc('hour', started) AS hour, source, sum(end_ns - start_ns) / 1e6 AS late_ms
     FROM late JOIN runs USING (run) GROUP BY ALL"

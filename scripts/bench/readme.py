@@ -9,6 +9,7 @@ from pathlib import Path
 
 from capture_page import capture
 from chase_page import analysis, chase, sink
+from clickhouse_page import clickhouse
 from path_more_page import path_long, rtp, skew
 from path_page import path
 from query_page import query
@@ -20,7 +21,7 @@ from sync_page import sync
 from targets import MET, MISSED, MISSING, Page
 
 # In the order of the page; each is run and kept under its own name.
-PARTS = (chase, sink, source, path, path_long, skew, rtp, capture, sync, study, sim, analysis, query, spark)
+PARTS = (chase, sink, source, path, path_long, skew, rtp, capture, sync, study, sim, analysis, query, spark, clickhouse)
 
 
 def main():

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds and installs the Python package into a scratch directory, without a registry, and tests it beside the program.
+# Builds a wheel of the Python package, installs it into a scratch directory, without a registry, checks its types, and tests it
+# beside the program.
 # Its dependencies are those that scripts/setup.sh put aside.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -14,6 +15,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # A copy, for building leaves files beside the sources.
 cp -R python "$work/source"
-"$python" -m pip install --quiet --no-index --no-build-isolation --no-deps --target "$work/installed" "$work/source"
+"$python" -m pip wheel --quiet --no-index --no-build-isolation --no-deps --wheel-dir "$work" "$work/source"
+"$python" -m pip install --quiet --no-index --no-deps --target "$work/installed" "$work"/quaver-*-py3-none-any.whl
+"$python" -m mypy --strict --config-file python/pyproject.toml --cache-dir "$work/mypy" "$work/installed/quaver"
 QUAVER_NOTEBOOKS="$PWD/python/notebooks" QUAVER="$(realpath "${CARGO_TARGET_DIR:-target}/debug/quaver")" PYTHONPATH="$work/installed" PYTHONDONTWRITEBYTECODE=1 \
     "$python" -m unittest discover --quiet --start-directory python/tests

@@ -116,11 +116,38 @@ pub trait Analyzed {
     /// Writing failed.
     fn write_html(&self, run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()>;
 
-    /// Writes what was asked for; nothing where this kind has no such export.
+    /// Writes a timeline for Perfetto; false where it is to be drawn from the tables.
+    ///
+    /// # Errors
+    /// Writing failed.
+    fn write_perfetto(
+        &self,
+        _run: &RunDir,
+        _asked: &ExportArgs,
+        _out: &mut dyn Write,
+    ) -> anyhow::Result<bool> {
+        Ok(false)
+    }
+
+    /// Writes late time piece by piece; false where this kind has no causes of lateness.
+    ///
+    /// # Errors
+    /// Writing failed.
+    fn write_late_csv(&self, _out: &mut dyn Write) -> anyhow::Result<bool> {
+        Ok(false)
+    }
+
+    /// Writes what was asked for, beside what any kind has.
     ///
     /// # Errors
     /// The kind has no such export (status 2), or writing failed.
-    fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()>;
+    fn export(&self, run: &RunDir, _asked: &ExportArgs) -> anyhow::Result<()> {
+        let message = format!(
+            "export {}: its kind has no such export; --csv, --openmetrics and --gnuplot are there for all",
+            run.path().display()
+        );
+        Err(not_exported(message))
+    }
 }
 
 /// A kind of files that `quaver analyze` takes.
@@ -164,9 +191,6 @@ pub struct Comparable {
     /// What limits them, as sentences without a full stop.
     pub notes: Vec<String>,
 }
-
-/// Writes one of the exports of results.
-pub type Exporter<T> = fn(&T, &mut dyn Write) -> anyhow::Result<()>;
 
 /// The error of an export that a kind of runs does not have.
 pub fn not_exported(message: impl Into<String>) -> anyhow::Error {

@@ -106,7 +106,7 @@ pub struct ExportArgs {
     /// The late packets, piece by piece, as comma-separated values
     #[arg(long, group = "format")]
     pub late_csv: bool,
-    /// A table of any run (samples, events, sync/sync-1-2-0, ...) as comma-separated values
+    /// A table of any run (samples, events, numbers, sync/sync-1-2-0, ...) as comma-separated values
     #[arg(long, group = "format", value_name = "TABLE")]
     pub csv: Option<String>,
     /// A table of any run, an object a line
@@ -115,7 +115,7 @@ pub struct ExportArgs {
     /// The numbers of any run's summary as OpenMetrics
     #[arg(long, group = "format")]
     pub openmetrics: bool,
-    /// The samples of any run that has some as an HdrHistogram log, in nanoseconds
+    /// The times of any run that has some as an HdrHistogram log, in nanoseconds
     #[arg(long, group = "format")]
     pub hdr: bool,
     /// Of a path: a log of Jitlat for each direction, which `quaver jitlat -f` reads too
@@ -124,7 +124,7 @@ pub struct ExportArgs {
     /// Of a path: a line a packet, as comma-separated values
     #[arg(long, group = "format")]
     pub packets_csv: bool,
-    /// Of a path: data and a script for gnuplot, in a directory with one for each direction
+    /// The drawings of any run's report as a script for gnuplot, with their data
     #[arg(long, group = "format")]
     pub gnuplot: bool,
     /// Of a path: this direction only, up or down
@@ -135,7 +135,7 @@ pub struct ExportArgs {
     #[arg(long, value_parser = quantity::duration, value_name = "TIME")]
     pub late: Option<Duration>,
     /// Where to write, - for standard output [default: timeline.perfetto-trace, late.csv, jitlat.log.up and .down,
-    /// packets.csv, gnuplot/, TABLE.csv, TABLE.jsonl, metrics.txt, histograms.hlog in the run directory]
+    /// packets.csv, plots.gp, TABLE.csv, TABLE.jsonl, metrics.txt, histograms.hlog in the run directory]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

@@ -202,7 +202,7 @@ impl Stored {
         let kind = self.kind_of(&run)?;
         if !exports::table(&run, args)? {
             let results = analyzed(kind, &run, args.late)?;
-            if !exports::results(&run, &*results, args)? {
+            if !exports::results(&run, &*results, args, &self.all_tables())? {
                 results.export(&run, args)?;
             }
         }

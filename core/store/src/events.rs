@@ -46,6 +46,7 @@ pub static TABLE: Table = Table {
              `loop-gap` where it lay (`call`); null of other kinds",
         ),
     ],
+    span: None,
 };
 
 fn name_of_kind(kind: u32, _: u32) -> Option<String> {

@@ -25,6 +25,7 @@ pub static TABLE: Table = Table {
         Column::required("after_ns", Layout::I64, "first stamp after the gap, CLOCK_MONOTONIC"),
         Column::required("cpu", Layout::Few(16), "CPU of the loop"),
     ],
+    span: Some(["before_ns", "after_ns"]),
 };
 
 /// The gaps of all raw segments, by CPU, in the order of recording.

@@ -29,6 +29,7 @@ pub static TABLE: Table = Table {
         Column::required("place", Layout::Text, "place of the packet: `source`, `stack`, `receiver`"),
         Column::required("certainty", Layout::Text, "`certain`, `inferred`, `unknown`"),
     ],
+    span: None,
 };
 
 /// Writes `late.parquet`.

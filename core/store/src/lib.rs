@@ -33,3 +33,4 @@ pub mod tables;
 pub mod timeline;
 mod turns;
 pub mod utc;
+pub mod waits;

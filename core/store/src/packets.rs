@@ -46,6 +46,7 @@ pub static TABLE: Table = Table {
             "the 8 bytes after an RTP header of 12 bytes, the first of them highest: HBRMT, or RFC 4175 with its first line",
         ),
     ],
+    span: Some(["schedule_ns", "app_ns"]),
 };
 
 /// Name of a layer's column. Hyphens would need quoting in SQL.

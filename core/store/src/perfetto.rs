@@ -3,6 +3,7 @@
 //! The messages are the few of Perfetto's `trace.proto` that a timeline needs, with the field numbers of its
 //! public definition. Time stamps are CLOCK_MONOTONIC, which the trace declares as its clock.
 
+mod sched;
 pub mod threads;
 
 use crate::error::StoreError;
@@ -20,6 +21,8 @@ use std::path::Path;
 
 /// `BUILTIN_CLOCK_MONOTONIC`.
 const MONOTONIC: u32 = 3;
+/// `BUILTIN_CLOCK_BOOTTIME`, which the kernel's own events are of unless they say otherwise. Here it is the same.
+const BOOTTIME: u32 = 6;
 /// All packets of the trace are one sequence.
 const SEQUENCE: u32 = 1;
 /// `SEQ_INCREMENTAL_STATE_CLEARED`.
@@ -40,6 +43,8 @@ const CPU_TRACKS: u64 = 1 << 32;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct TracePacket {
+    #[prost(message, optional, tag = "1")]
+    pub ftrace_events: Option<sched::FtraceEventBundle>,
     #[prost(message, optional, tag = "6")]
     pub clock_snapshot: Option<ClockSnapshot>,
     #[prost(uint64, optional, tag = "8")]
@@ -188,6 +193,7 @@ pub fn draw(drawing: &Drawing<'_>, out: &mut dyn Write) -> io::Result<TraceCount
     let mut trace = Trace { out, buffer: Vec::new(), drawn: TraceCounts::default() };
     trace.begin()?;
     trace.cpus(drawing)?;
+    trace.scheduling(drawing)?;
     trace.packets(drawing)?;
     trace.delta_t(drawing)?;
     trace.late(drawing)?;
@@ -212,7 +218,8 @@ impl Trace<'_> {
 
     /// Writes the clock that all time stamps are of.
     pub fn begin(&mut self) -> io::Result<()> {
-        let clocks = vec![Clock { clock_id: Some(MONOTONIC), timestamp: Some(0) }];
+        let clock = |id| Clock { clock_id: Some(id), timestamp: Some(0) };
+        let clocks = vec![clock(MONOTONIC), clock(BOOTTIME)];
         self.packet(TracePacket {
             clock_snapshot: Some(ClockSnapshot { clocks, primary_trace_clock: Some(MONOTONIC as i32) }),
             trusted_packet_sequence_id: Some(SEQUENCE),

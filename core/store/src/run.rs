@@ -5,6 +5,7 @@
 //!   manifest.json     what was asked, of whom, how it ended
 //!   *.seg             raw segments, until they are converted
 //!   samples.parquet   a row a packet            gaps.parquet   a row a gap (noise)
+//!   late.parquet      a row a piece of lateness  waits.parquet  the same of late waits
 //!   events.parquet    a row an event            names.json     what events refer to by number
 //!   summary.json      what the console printed  report.html    the same, drawn
 //! ```
@@ -148,6 +149,11 @@ impl RunDir {
     /// `late.parquet`.
     pub fn late(&self) -> PathBuf {
         self.path.join("late.parquet")
+    }
+
+    /// `waits.parquet`.
+    pub fn waits(&self) -> PathBuf {
+        self.path.join("waits.parquet")
     }
 
     /// `gaps.parquet`.

@@ -14,6 +14,8 @@ pub struct Table {
     pub rows: &'static str,
     /// Its columns, in their order.
     pub columns: &'static [Column],
+    /// Columns of the instants between which what a row is about passed; the unit is at their ends.
+    pub span: Option<[&'static str; 2]>,
 }
 
 /// How the values of a column are laid out.
@@ -150,6 +152,7 @@ mod tests {
                 Column::optional("kind", Layout::Few(8), "number of its kind"),
                 Column::names("kind_name", ["kind", "kind"], |_, _| None, "its name"),
             ],
+            span: None,
         };
         let expected = "## moments\n\n`moments.parquet`\n\nA row per moment.\n\n\
             | column | type | unit | meaning |\n|---|---|---|---|\n\

@@ -11,6 +11,7 @@ mod chart;
 mod distribution;
 mod document;
 mod figures;
+mod gnuplot;
 mod html;
 mod plot;
 mod terminal;
@@ -24,6 +25,7 @@ pub use document::{
     Block, Cause, Causes, Column, Document, Fact, Finding, Remedy, Row, Section, Shown, Table, Tile, Tone,
 };
 pub use figures::{Better, Figure, Figures, Unit};
+pub use gnuplot::gnuplot;
 pub use html::write_html;
 pub use plot::{
     Arrow, BarSeries, Bars, Binned, Data, Distribution, DistributionView, Fill, Guide, Lane, Matrix, Numbers,

@@ -3,10 +3,9 @@
 use crate::digest::{self, ChaseDigest};
 use quaver_analysis::model::{Layer, PacketTable};
 use quaver_analysis::summary::{CHASE_SCHEMA, ChaseSummary};
-use quaver_instrument::deliver::{deliver, say_written};
 use quaver_instrument::material::{Material, Samples, cause_times};
 use quaver_instrument::pieces::{COLUMNS, write_piece};
-use quaver_instrument::registry::{Analyzed, Exporter, RunKind, not_exported};
+use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::runs::ExportArgs;
 use quaver_instrument::schema;
 use quaver_store::perfetto::{Drawing, NamedWindow, draw};
@@ -77,20 +76,12 @@ impl Analyzed for Packets {
         self.0.write_html(out)
     }
 
-    fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
-        let (name, write): (_, Exporter<ChaseDigest>) = match asked {
-            _ if asked.perfetto => ("timeline.perfetto-trace", perfetto),
-            _ if asked.late_csv => ("late.csv", late_csv),
-            _ => {
-                return Err(not_exported(
-                    "a run of packets is exported by --perfetto, --late-csv, or what any run has",
-                ));
-            }
-        };
-        let target = asked.output.clone().unwrap_or_else(|| run.path().join(name));
-        deliver(&target, |out| write(&self.0, out))?;
-        say_written(&target);
-        Ok(())
+    fn write_perfetto(&self, _: &RunDir, _: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
+        perfetto(&self.0, out).map(|()| true)
+    }
+
+    fn write_late_csv(&self, out: &mut dyn Write) -> anyhow::Result<bool> {
+        late_csv(&self.0, out).map(|()| true)
     }
 }
 

@@ -3,8 +3,7 @@
 use crate::summary::{CURE_SCHEMA, CureSummary};
 use crate::view::document;
 use quaver_instrument::facts::{RunFacts, run_facts};
-use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
-use quaver_instrument::runs::ExportArgs;
+use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::schema;
 use quaver_store::run::RunDir;
 use quaver_view::Document;
@@ -68,11 +67,5 @@ impl Analyzed for CureDigest {
 
     fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
         Ok(quaver_view::write_html(out, &document(&self.summary, &self.facts))?)
-    }
-
-    fn export(&self, _: &RunDir, _: &ExportArgs) -> anyhow::Result<()> {
-        Err(not_exported(
-            "a cure has no such export: summary.json (details.json where that is cut) holds every block of it",
-        ))
     }
 }

@@ -2,10 +2,9 @@
 
 use crate::digest::{self, NoiseDigest};
 use quaver_analysis::summary::{NOISE_SCHEMA, NoiseCpu, NoiseSummary};
-use quaver_instrument::deliver::{deliver, say_written};
 use quaver_instrument::material::{Material, Samples, Stated, cause_times};
 use quaver_instrument::pieces::{COLUMNS, write_piece};
-use quaver_instrument::registry::{Analyzed, Exporter, RunKind, not_exported};
+use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::runs::ExportArgs;
 use quaver_instrument::schema;
 use quaver_store::run::RunDir;
@@ -84,20 +83,12 @@ impl Analyzed for Gaps {
         self.0.write_html(out)
     }
 
-    fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
-        let (name, write): (_, Exporter<NoiseDigest>) = match asked {
-            _ if asked.perfetto => ("timeline.perfetto-trace", NoiseDigest::write_perfetto),
-            _ if asked.late_csv => ("late.csv", gaps_csv),
-            _ => {
-                return Err(not_exported(
-                    "a noise run is exported by --perfetto, --late-csv, or what any run has",
-                ));
-            }
-        };
-        let target = asked.output.clone().unwrap_or_else(|| run.path().join(name));
-        deliver(&target, |out| write(&self.0, out))?;
-        say_written(&target);
-        Ok(())
+    fn write_perfetto(&self, _: &RunDir, _: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
+        self.0.write_perfetto(out).map(|()| true)
+    }
+
+    fn write_late_csv(&self, out: &mut dyn Write) -> anyhow::Result<bool> {
+        gaps_csv(&self.0, out).map(|()| true)
     }
 }
 

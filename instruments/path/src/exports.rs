@@ -2,7 +2,7 @@
 
 use crate::digest::PathDigest;
 use crate::facts::{FlowFacts, PathFacts};
-use crate::probe::{logs, plots};
+use crate::probe::logs;
 use crate::samples::read_path_samples;
 use anyhow::Context;
 use quaver_abi::wire::jitlat::Singleton;
@@ -14,33 +14,22 @@ use quaver_instrument::runs::ExportArgs;
 use quaver_store::perfetto::{COUNTER, INSTANT, Trace, TraceCounts, TrackEvent, UNIT_TIME_NS};
 use quaver_store::run::RunDir;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 
-/// Converts.
-pub fn run(args: &ExportArgs, run: &RunDir) -> anyhow::Result<()> {
-    if args.late_csv || args.late.is_some() {
-        let message =
-            "path measurements have no causes: use --packets-csv, --jitlat-log, --gnuplot or --perfetto";
-        return Err(failure(ExitCode::Usage, message));
-    }
+/// Refuses a rolling test, which keeps no packets; the facts of another.
+pub fn refuse_rolling(run: &RunDir) -> anyhow::Result<PathFacts> {
     let facts: Option<PathFacts> = run.read_facts(run.read_manifest()?.path.as_ref())?;
-    let mut facts =
+    let facts =
         facts.with_context(|| format!("read {}: it has no facts of a path", run.manifest().display()))?;
-    if !facts.rolling.is_empty() {
-        let message = "rolling test: no packets were kept; see summary.json";
-        return Err(failure(ExitCode::Usage, message));
+    match facts.rolling.is_empty() {
+        true => Ok(facts),
+        false => Err(failure(ExitCode::Usage, "rolling test: no packets were kept; see summary.json")),
     }
+}
+
+/// Converts packets to a log of Jitlat for each direction, or to lines.
+pub fn run(args: &ExportArgs, run: &RunDir) -> anyhow::Result<()> {
+    let mut facts = refuse_rolling(run)?;
     let target = |name: &str| args.output.clone().unwrap_or_else(|| run.path().join(name));
-    if args.perfetto {
-        let target = target("timeline.perfetto-trace");
-        let found = crate::digest::analyze(run)?;
-        deliver(&target, |out| Ok(perfetto(&found, args.direction, out)?))?;
-        say_written(&target);
-        return Ok(());
-    }
-    if args.gnuplot {
-        return gnuplot(&target("gnuplot"), args.direction, run);
-    }
     let mut packets = read_path_samples(&run.samples(), facts.flows.len())?;
     choose(args.direction, &mut facts, &mut packets)?;
     if args.jitlat_log {
@@ -75,20 +64,9 @@ fn choose(
     Ok(())
 }
 
-fn gnuplot(directory: &PathBuf, direction: DirectionName, run: &RunDir) -> anyhow::Result<()> {
-    if directory == Path::new("-") || direction != DirectionName::Both {
-        let message =
-            "--gnuplot writes a directory with all directions: name it with -o, and leave --direction out";
-        return Err(failure(ExitCode::Usage, message));
-    }
-    plots::for_gnuplot(&crate::digest::analyze(run)?, directory)?;
-    say_written(directory);
-    Ok(())
-}
-
 /// For each direction the packets as they were sent and as they arrived, with arrows between, and their delay. Both clocks are
 /// drawn as they were: time 0 is when the first packet was sent.
-fn perfetto(found: &PathDigest, direction: DirectionName, out: &mut dyn Write) -> io::Result<()> {
+pub fn perfetto(found: &PathDigest, direction: DirectionName, out: &mut dyn Write) -> io::Result<()> {
     let wanted = |flow: &FlowFacts| match direction {
         DirectionName::Both => true,
         DirectionName::Up => flow.direction == Direction::Up,

@@ -5,7 +5,7 @@ use crate::exports;
 use crate::mesh::VERB as MESH;
 use crate::mesh::digest::{MESH_VERSION, MeshDigest, MeshSummary, analyze as analyze_mesh};
 use quaver_instrument::material::{Material, Samples};
-use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
+use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::runs::ExportArgs;
 use quaver_instrument::schema;
 use quaver_store::run::RunDir;
@@ -72,6 +72,11 @@ impl Analyzed for Path {
         self.0.write_html(out)
     }
 
+    fn write_perfetto(&self, run: &RunDir, asked: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
+        exports::refuse_rolling(run)?;
+        Ok(exports::perfetto(&self.0, asked.direction, out).map(|()| true)?)
+    }
+
     fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
         exports::run(asked, run)
     }
@@ -123,9 +128,5 @@ impl Analyzed for Mesh {
 
     fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
         self.0.write_html(out)
-    }
-
-    fn export(&self, _: &RunDir, _: &ExportArgs) -> anyhow::Result<()> {
-        Err(not_exported("a mesh has no packets of its own: export a run below its tests/"))
     }
 }

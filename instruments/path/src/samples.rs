@@ -28,6 +28,7 @@ pub static TABLE: Table = Table {
             "names of the flags, joined by `+`: `duplicate`, `invalid`; null: none of them is set",
         ),
     ],
+    span: Some(["sent_ns", "received_ns"]),
 };
 
 fn flag_names(flags: u32, _: u32) -> Option<String> {

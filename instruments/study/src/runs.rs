@@ -1,8 +1,7 @@
 //! Stored runs of `quaver study`.
 
 use crate::digest::{self, StudyDigest};
-use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
-use quaver_instrument::runs::ExportArgs;
+use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::schema;
 use quaver_store::run::RunDir;
 use quaver_study_analysis::{SCHEMA, StudySummary};
@@ -50,12 +49,5 @@ impl Analyzed for Cells {
     fn write_html(&self, run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
         let _ = run;
         self.0.write_html(out)
-    }
-
-    fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
-        let (_, _) = (run, asked);
-        Err(not_exported(
-            "a study has no such export: its cells/ and summary.json (details.json where that is cut) hold all of it",
-        ))
     }
 }

@@ -29,6 +29,7 @@ pub static TABLE: Table = Table {
              `sink-softirq`, `sink-thread`, `sink-slept`, `stack-disturbed`, `unseen`; null: none is set",
         ),
     ],
+    span: Some(["sent_ns", "application_ns"]),
 };
 
 fn path_names(path: u32, _: u32) -> Option<String> {

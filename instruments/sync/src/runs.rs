@@ -3,8 +3,7 @@
 use crate::bench;
 use crate::digest::{self, SCHEMA, SyncDigest, SyncSummary};
 use crate::verb;
-use quaver_instrument::deliver::{deliver, say_written};
-use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
+use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::runs::ExportArgs;
 use quaver_instrument::schema;
 use quaver_store::run::RunDir;
@@ -54,16 +53,8 @@ impl Analyzed for Recorded {
         verb::write_html(&self.0, out)
     }
 
-    fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
-        if !asked.perfetto {
-            return Err(not_exported(
-                "of a sync run --perfetto, --openmetrics, and --csv or --json-lines of its sync/*.parquet can be exported",
-            ));
-        }
-        let target = asked.output.clone().unwrap_or_else(|| run.path().join("timeline.perfetto-trace"));
-        deliver(&target, |out| self.0.write_perfetto(out))?;
-        say_written(&target);
-        Ok(())
+    fn write_perfetto(&self, _: &RunDir, _: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
+        self.0.write_perfetto(out).map(|()| true)
     }
 }
 
@@ -101,12 +92,5 @@ impl Analyzed for Bench {
 
     fn write_html(&self, run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
         bench::write_html(run, &run.read_manifest()?, &self.0, out)
-    }
-
-    fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
-        let (_, _) = (run, asked);
-        Err(not_exported(
-            "a bench has no such export: its summary.json (details.json where that is cut) holds all of it",
-        ))
     }
 }

@@ -84,11 +84,15 @@ def tables(
     return pa.concat_tables(parts, promote_options="permissive").unify_dictionaries()
 
 
+# As `quaver query` has them.
+_VIEWS = {"path": "paths", "sim-sweep": "sim_points"}
+
+
 def query(sql: str, runs: Iterable[Run | str | os.PathLike[str]]) -> pyarrow.Table:
     """What DuckDB answers to `sql` over runs, as Arrow. It needs the package `duckdb`.
 
     The view `runs` has a row for each run (`run`, `path`, `verb`, `kernel`, `cpu`, `started`, `complete`). Each table
-    (`packets`, `late`, `events`, `study_stamps`) is a view of the Parquet files of all runs, with the column `run` in front. A view
+    (`packets`, `late`, `events`, `waits`, `paths`) is a view of the Parquet files of all runs, with the column `run` in front. A view
     exists if some run has that table.
     """
     import duckdb
@@ -109,7 +113,7 @@ def query(sql: str, runs: Iterable[Run | str | os.PathLike[str]]) -> pyarrow.Tab
         files = [(one.name, files_of(one)) for one in every]
         for table in sorted({table for _, found in files for table in found}):
             paths = {str(found[table]): name for name, found in files if table in found}
-            view = table.replace("-", "_")
+            view = _VIEWS.get(table) or table.replace("-", "_")
             names = " ".join(f"WHEN {_quoted(path)} THEN {_quoted(name)}" for path, name in paths.items())
             listed = ", ".join(map(_quoted, paths))
             connection.execute(

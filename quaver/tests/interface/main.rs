@@ -27,7 +27,7 @@ const RUNS: [(&str, &str, &str); 13] = [
     (
         "probe",
         "PathSummary",
-        "samples.parquet packets.csv jitlat.log.up jitlat.log.down gnuplot/ timeline.perfetto-trace",
+        "samples.parquet packets.csv jitlat.log.up jitlat.log.down plots.gp timeline.perfetto-trace",
     ),
     ("probe-mesh", "MeshSummary", "tests/"),
     ("capture-compare", "CompareSummary", "samples.parquet"),

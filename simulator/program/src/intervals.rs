@@ -31,6 +31,7 @@ pub static TABLE: Table = Table {
         ),
         Column::optional("woken_by", Layout::Few(32), "thread that ended the wait"),
     ],
+    span: Some(["start_fs", "end_fs"]),
 };
 /// Rows that are kept before they are written.
 const BUFFERED: usize = 1 << 16;

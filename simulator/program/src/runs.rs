@@ -4,8 +4,7 @@ use crate::paper;
 use crate::paper::digest::PaperDigest;
 use crate::stored::{self, SimDigest};
 use crate::sweep::stored as sweeps;
-use quaver_instrument::deliver::{deliver, say_written};
-use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
+use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::runs::ExportArgs;
 use quaver_store::run::RunDir;
 use quaver_view::Document;
@@ -53,16 +52,8 @@ impl Analyzed for Simulation {
         self.0.write_html(out)
     }
 
-    fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
-        if !asked.perfetto {
-            return Err(not_exported(
-                "of a simulated run only --perfetto can be exported: its intervals.parquet and summary.json hold the rest",
-            ));
-        }
-        let target = asked.output.clone().unwrap_or_else(|| run.path().join("timeline.perfetto-trace"));
-        deliver(&target, |out| self.0.write_perfetto(out))?;
-        say_written(&target);
-        Ok(())
+    fn write_perfetto(&self, _: &RunDir, _: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
+        self.0.write_perfetto(out).map(|()| true)
     }
 }
 
@@ -97,12 +88,6 @@ impl Analyzed for Paper {
     fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
         self.0.write_html(out)
     }
-
-    fn export(&self, _: &RunDir, _: &ExportArgs) -> anyhow::Result<()> {
-        Err(not_exported(
-            "the paper's runs have no such export: points.jsonl and summary.json hold all of them",
-        ))
-    }
 }
 
 /// Its kind of runs.
@@ -135,9 +120,5 @@ impl Analyzed for Sweep {
 
     fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
         self.0.write_html(out)
-    }
-
-    fn export(&self, _: &RunDir, _: &ExportArgs) -> anyhow::Result<()> {
-        Err(not_exported("a sweep has no such export: its points.parquet and summary.json hold all of it"))
     }
 }

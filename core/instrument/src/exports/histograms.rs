@@ -1,23 +1,32 @@
 //! Samples as an HdrHistogram log (version 1.3), which the HdrHistogram packages of many languages read: a line a quantity, with its
 //! identifier as tag. The whole run is one interval.
 
-use crate::material::Material;
+use super::spans;
+use crate::material::{Material, Samples};
 use crate::registry::not_exported;
 use anyhow::Context;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use quaver_store::run::RunDir;
+use quaver_store::table::Table;
 use quaver_view::Unit;
 use std::time::{Duration, SystemTime};
 
 /// Significant digits of each value.
 const DIGITS: u8 = 3;
 
-/// The log, in nanoseconds.
-pub(super) fn log(run: &RunDir, material: Material) -> anyhow::Result<Vec<u8>> {
-    let quantities: Vec<_> =
-        material.samples.iter().filter(|one| one.unit == Unit::Duration && !one.values.is_empty()).collect();
+/// The log, in nanoseconds: of the kind's quantities, else of what the rows of its tables time.
+pub(super) fn log(run: &RunDir, material: Material, known: &[&'static Table]) -> anyhow::Result<Vec<u8>> {
+    let is_time = |one: &Samples| one.unit == Unit::Duration && !one.values.is_empty();
+    let mut quantities: Vec<Samples> = material.samples.into_iter().filter(is_time).collect();
+    if quantities.is_empty() {
+        let of_table = |table: spans::Spans| {
+            let id = if table.unit == "ns" { table.place } else { format!("{}-{}", table.place, table.unit) };
+            Samples::durations(id, "", table.ends.into_iter().map(|(start, end)| end - start))
+        };
+        quantities = spans::of_run(run, known)?.into_iter().map(of_table).collect();
+    }
     if quantities.is_empty() {
         return Err(not_exported(
             "--hdr: these runs keep no samples of a time; --openmetrics has their numbers",

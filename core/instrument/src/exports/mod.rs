@@ -2,13 +2,15 @@
 
 mod histograms;
 mod metrics;
+mod spans;
 
 use crate::deliver::{deliver, say_written};
 use crate::exit_code::{ExitCode, failure};
-use crate::registry::Analyzed;
+use crate::registry::{Analyzed, not_exported};
 use crate::runs::ExportArgs;
 use quaver_store::rows::read_rows;
 use quaver_store::run::RunDir;
+use quaver_store::table::Table;
 use serde_json::{Map, Value};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -24,6 +26,13 @@ pub(crate) fn table(run: &RunDir, asked: &ExportArgs) -> anyhow::Result<bool> {
         _ => return Ok(false),
     };
     refuse_late(asked)?;
+    if name == "numbers" {
+        let summary: Value = run.read_summary()?;
+        let target = asked.output.clone().unwrap_or_else(|| run.path().join(format!("numbers.{end}")));
+        deliver(&target, |out| Ok(numbers(&summary, lines, out)?))?;
+        say_written(&target);
+        return Ok(true);
+    }
     let tables = tables_below(run.path())?;
     // What `quaver query` calls packets.
     let own =
@@ -32,7 +41,8 @@ pub(crate) fn table(run: &RunDir, asked: &ExportArgs) -> anyhow::Result<bool> {
         let mut names: Vec<&str> = tables.iter().map(|(place, _)| place.as_str()).take(NAMED).collect();
         let more = format!("{} more", tables.len().saturating_sub(NAMED));
         names.extend((tables.len() > NAMED).then_some(more.as_str()));
-        let has = if names.is_empty() { "no table".to_owned() } else { names.join(", ") };
+        names.push("numbers");
+        let has = names.join(", ");
         let message = format!("export {}: it has no table {name:?}; it has {has}", run.path().display());
         return Err(failure(ExitCode::Usage, message));
     };
@@ -46,13 +56,44 @@ pub(crate) fn table(run: &RunDir, asked: &ExportArgs) -> anyhow::Result<bool> {
 ///
 /// # Errors
 /// The kind has no samples (status 2), or writing failed.
-pub(crate) fn results(run: &RunDir, found: &dyn Analyzed, asked: &ExportArgs) -> anyhow::Result<bool> {
+pub(crate) fn results(
+    run: &RunDir,
+    found: &dyn Analyzed,
+    asked: &ExportArgs,
+    known: &[&'static Table],
+) -> anyhow::Result<bool> {
     let target = |name: &str| asked.output.clone().unwrap_or_else(|| run.path().join(name));
+    if asked.perfetto {
+        let target = target("timeline.perfetto-trace");
+        deliver(&target, |out| match found.write_perfetto(run, asked, out)? {
+            true => Ok(()),
+            false => spans::timeline(&spans::of_run(run, known)?, out),
+        })?;
+        say_written(&target);
+        return Ok(true);
+    }
+    if asked.late_csv {
+        let target = target("late.csv");
+        deliver(&target, |out| match found.write_late_csv(out)? {
+            true => Ok(()),
+            false => Err(not_exported("--late-csv: runs of this kind have no causes of lateness")),
+        })?;
+        say_written(&target);
+        return Ok(true);
+    }
     let (target, text) = match asked {
         _ if asked.openmetrics => {
             (target("metrics.txt"), metrics::text(run, &found.summary()?)?.into_bytes())
         }
-        _ if asked.hdr => (target("histograms.hlog"), histograms::log(run, found.material())?),
+        _ if asked.hdr => (target("histograms.hlog"), histograms::log(run, found.material(), known)?),
+        _ if asked.gnuplot => {
+            let mut script = quaver_view::gnuplot(&found.page(run)?);
+            if script.is_none() {
+                script = quaver_view::gnuplot(&spans::drawn(spans::of_run(run, known)?));
+            }
+            let script = script.ok_or_else(|| not_exported("--gnuplot: this run has nothing to draw"))?;
+            (target("plots.gp"), script.into_bytes())
+        }
         _ => return Ok(false),
     };
     deliver(&target, |out| Ok(out.write_all(&text)?))?;
@@ -93,6 +134,33 @@ fn collect(folder: &Path, below: &str, into: &mut Vec<(String, PathBuf)>) -> io:
             collect(&path, &format!("{below}{}/", name.to_string_lossy()), into)?;
         } else if path.extension().is_some_and(|end| end == "parquet") {
             into.push((format!("{below}{stem}"), path));
+        }
+    }
+    Ok(())
+}
+
+/// The numbers of a summary by their paths, as the view of `quaver query` has them.
+fn numbers(summary: &Value, lines: bool, out: &mut dyn Write) -> io::Result<()> {
+    if !lines {
+        writeln!(out, "name,value")?;
+    }
+    let mut left = vec![(String::new(), summary)];
+    while let Some((name, value)) = left.pop() {
+        let inside = |key: &str| if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") };
+        match value {
+            Value::Object(fields) => {
+                left.extend(fields.iter().rev().map(|(key, value)| (inside(key), value)))
+            }
+            Value::Array(items) => {
+                left.extend(
+                    items.iter().enumerate().rev().map(|(at, value)| (inside(&at.to_string()), value)),
+                );
+            }
+            Value::Number(_) if lines => {
+                writeln!(out, "{}", serde_json::json!({ "name": name, "value": value }))?;
+            }
+            Value::Number(_) => writeln!(out, "{},{value}", cell(&name))?,
+            _ => {}
         }
     }
     Ok(())

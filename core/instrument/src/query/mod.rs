@@ -24,7 +24,7 @@ Views of all runs together, each with the column `run`:
   manifests  a row per run: manifest (JSON), as in manifest.json
   numbers    a row per number of summary.json: name (its path there), value
   incidents  a row per incident of `quaver watch`: receiver, cause, reasons, count, first, last
-  packets, late, events, gaps, path, ...
+  packets, late, events, waits, gaps, paths, sim_points, ...
              the Parquet files of the runs, by the names of their tables; those in folders of a run
              have `file`, their place in it
 

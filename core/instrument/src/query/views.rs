@@ -21,7 +21,7 @@ pub(super) fn of(runs: &[Asked], before: String) -> Views {
     let summaries: Vec<&str> = runs.iter().filter_map(|run| run.summary_file.as_deref()).collect();
     let mut tables: BTreeMap<String, BTreeMap<usize, Vec<&str>>> = BTreeMap::new();
     for table in runs.iter().flat_map(|run| &run.tables) {
-        let by_depth = tables.entry(table.name.replace('-', "_")).or_default();
+        let by_depth = tables.entry(view_name(&table.name)).or_default();
         by_depth.entry(table.depth).or_default().push(&table.file);
     }
     let mut sql = before + "SET memory_limit = '2GiB';\nSET autoinstall_known_extensions = false;\n";
@@ -43,6 +43,15 @@ pub(super) fn of(runs: &[Asked], before: String) -> Views {
     }
     let own = ["runs", "manifests", "numbers", "incidents"].map(str::to_owned);
     Views { sql, names: own.into_iter().chain(tables.into_keys()).collect() }
+}
+
+/// The view of a table, whose name stays that of its files.
+fn view_name(table: &str) -> String {
+    match table {
+        "path" => "paths".to_owned(),
+        "sim-sweep" => "sim_points".to_owned(),
+        own => own.replace('-', "_"),
+    }
 }
 
 /// Rows of tables so many folders deep in their runs. Those in a folder are told apart by `file`, as `quaver export --csv` names it.

@@ -32,14 +32,14 @@ const PLACES: [(Field, &str); 6] = [
          idle_governor idle_states.name hypervisor.name fair_server transparent_hugepages hugepage_defrag default_qdisc \
          lockdown call.{} idle_state.{} events_from futex.operations.operation advice.kind incident.cause incident.reasons \
          remedies.id kept not_tried.id patterns.paper.table paper.figures.id paper.figures.figure stages.stage late.source \
-         late.part late.place late.certainty events.kind_name events.detail_name \
+         late.part late.place late.certainty waits.class waits.source waits.certainty events.kind_name events.detail_name \
          compare.context_name path.flag_names study-stamps.path_names sync.kind_name sync.outcome_name sync.flag_names \
          sync.detail_name sim-intervals.state parts.part time.part levels.level \
          cure.classes.class memory.latency hand_overs_by_kind facts.architecture",
     ),
     (
         Field::Sentence,
-        "blind cannot cores priority asked.stream notes tier_reason interrupted warnings unexplained.note causes.name late.name \
+        "blind cannot cores priority asked.stream notes tier_reason interrupted warnings unexplained.note causes.name late.name waits.name \
          remedy.boot remedy.known remedy.setting rtp.definitions rtp.notes hbrmt.frame hbrmt.frame_rate hbrmt.sample profile \
          codec.name cut_short flow.schedule flows.schedule rolling_flows.schedule pairs.reason tests.reason joined.reason \
          pairs.id joined.id differences.of differences.to differences.what differences.placement points.arm totals.arm loss.arm \
@@ -58,7 +58,7 @@ const PLACES: [(Field, &str); 6] = [
         Field::Names,
         "objects.{} callers.{} lines.{} threads.{} without.lines without.symbols origins.{}.site origins.{}.thread origin.site \
          origin.thread call_sites.name objects.name locks.name owner_calls.name owner_functions.name owner_waits.name \
-         waiter_functions.name threads.name",
+         waiter_functions.name threads.name waits.object waits.call_site",
     ),
     (Field::Command, "asked.command"),
 ];

@@ -65,7 +65,7 @@ fn sections(document: &Document) -> impl Iterator<Item = &Section> {
 }
 
 /// Every chart of the page.
-fn charts(document: &Document) -> impl Iterator<Item = &Chart> {
+pub(crate) fn charts(document: &Document) -> impl Iterator<Item = &Chart> {
     fn of(block: &Block) -> &[Chart] {
         match block {
             Block::Chart(chart) => std::slice::from_ref(chart),

@@ -3,9 +3,8 @@
 use super::digest::{self, CompareDigest};
 use super::view::document;
 use quaver_capture_analysis::compare::{CompareSummary, SCHEMA};
-use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
+use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::results::store_report;
-use quaver_instrument::runs::ExportArgs;
 use quaver_instrument::schema;
 use quaver_store::run::RunDir;
 use quaver_view::Document;
@@ -53,11 +52,5 @@ impl Analyzed for CompareDigest {
 
     fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
         Ok(quaver_view::write_html(out, &document(&self.summary, &self.facts))?)
-    }
-
-    fn export(&self, _: &RunDir, _: &ExportArgs) -> anyhow::Result<()> {
-        Err(not_exported(
-            "a comparison has no such export: its samples.parquet and summary.json hold all of it",
-        ))
     }
 }

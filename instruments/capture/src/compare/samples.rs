@@ -38,6 +38,7 @@ pub static TABLE: Table = Table {
             "1: interrupts were off at the first checkpoint (kernel only)",
         ),
     ],
+    span: Some(["before_cycles", "between_cycles"]),
 };
 
 fn context_name(context: u32, _: u32) -> Option<String> {

@@ -1,4 +1,4 @@
-//! `quaver probe --plots` and `--gnuplot`, and `quaver export --gnuplot`: Jitlat's plots of each direction.
+//! `quaver probe --plots` and `--gnuplot`: Jitlat's plots of each direction.
 
 use crate::args::ProbeArgs;
 use crate::digest::{FlowResults, PathDigest};

@@ -11,6 +11,7 @@ mod shared;
 mod spins;
 mod summary;
 mod turns;
+mod waits;
 mod warnings;
 
 pub use advice::Advice;
@@ -35,7 +36,7 @@ use quaver_store::perfetto::threads::{ThreadSpan, WakeUp, draw_threads};
 use quaver_store::run::RunDir;
 use quaver_sync_analysis::futex::{FunctionCalls, FutexCounter, FutexFigures, Reconciler};
 use quaver_sync_analysis::lanes::{LaneKeeper, Lanes, Span};
-use quaver_sync_analysis::replay::{Gains, LatestWakeup, Recorder};
+use quaver_sync_analysis::replay::{Gains, Recorder};
 use quaver_sync_analysis::subframes::{Cutter, Step};
 use quaver_sync_analysis::sync::{
     AnyEvent, Contention, Ledger, Protocol, Settings, SyncResults, ThreadId, Wait,
@@ -46,6 +47,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use waits::{LateWaits, Watcher};
 
 /// Where the recorder writes in a run directory.
 pub fn directory(run: &RunDir) -> PathBuf {
@@ -89,6 +91,7 @@ pub struct SyncDigest {
     pub lanes: Lanes,
     /// Names of addresses.
     pub names: SyncNames,
+    late_waits: LateWaits,
 }
 
 /// What was measured and what it comes to, before anything has a name.
@@ -96,6 +99,7 @@ struct Measured {
     images: Vec<Image>,
     unreadable: Vec<String>,
     results: SyncResults,
+    late_waits: LateWaits,
     contention: Contention,
     gains: Gains,
     lanes: Lanes,
@@ -197,7 +201,7 @@ fn measure(directory: &Path, facts: &SyncFacts, kernel: Option<&Path>) -> anyhow
     let (images, unreadable) = images::open_all(directory)?;
     let (from_ns, to_ns) = span(facts, &images);
     let mut lanes = LaneKeeper::new(from_ns, to_ns);
-    let mut protocol = Protocol::with_observer(settings(facts), LatestWakeup::default());
+    let mut protocol = Protocol::with_observer(settings(facts), Watcher::default());
     let kernel = kernel.filter(|path| path.is_file());
     let (mut waits, mut words, mut beginnings) = (0, FutexWords::default(), Beginnings::default());
     let (mut ledger, mut replay) = (Ledger::default(), Recorder::default());
@@ -215,17 +219,19 @@ fn measure(directory: &Path, facts: &SyncFacts, kernel: Option<&Path>) -> anyhow
         ledger.any(event);
         protocol.any(event);
         if let AnyEvent::Sync(event) = event {
-            replay.event(event, protocol.observer_mut().take(), ledger.so_far(event.thread));
+            replay.event(event, protocol.observer_mut().latest.take(), ledger.so_far(event.thread));
         }
     })?;
     images.iter().for_each(|image| protocol.lost(image.facts().records_lost));
     let mut trace = replay.finish(ledger.kernel_seen());
     let contention = ledger.finish(contention::LISTED);
     let gains = trace.gains(&contention::worth_changing(&contention));
+    let (results, watcher) = protocol.finish_with_observer();
     Ok(Measured {
         images,
         unreadable,
-        results: protocol.finish(),
+        results,
+        late_waits: watcher.late,
         contention,
         gains,
         lanes: lanes.finish(),
@@ -380,10 +386,11 @@ fn digest(
     let warned = warnings::of(&summary, &manifest, &directory(run));
     summary.warnings.extend(warned);
     let runtimes = names::runtimes(&measured.images);
+    summary.warnings.extend(measured.late_waits.warning());
     summary.warnings.extend(warnings::unseen(&summary, measured.waits, &runtimes));
     let mut facts = quaver_instrument::facts::run_facts(run, &manifest);
     facts.stream = summary.facts.program.join(" ");
-    Ok(SyncDigest { summary, facts, lanes: measured.lanes, names })
+    Ok(SyncDigest { summary, facts, lanes: measured.lanes, names, late_waits: measured.late_waits })
 }
 
 impl SyncDigest {

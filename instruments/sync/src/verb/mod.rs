@@ -51,8 +51,9 @@ fn conclude(run: &RunDir, manifest: Manifest, quiet: bool) -> anyhow::Result<Syn
     Ok(digest)
 }
 
-/// Writes `summary.json` and `report.html`.
+/// Writes `waits.parquet`, `summary.json` and `report.html`.
 pub fn store(run: &RunDir, digest: &SyncDigest) -> anyhow::Result<()> {
+    digest.write_waits(run)?;
     run.write_summary(&digest.summary)?;
     quaver_instrument::results::store_report(run, |out| write_html(digest, out))
 }

@@ -53,6 +53,7 @@ pub static TABLE: Table = Table {
             "of locks and unlocks what is locked: `mutex`, `read-write`, `spin`; null of other kinds",
         ),
     ],
+    span: None,
 };
 
 fn kind_name(kind: u32, _: u32) -> Option<String> {

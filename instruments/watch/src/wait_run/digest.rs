@@ -1,15 +1,18 @@
 //! From a recorded wait to what had its CPU.
 
 use quaver_abi::record::{EventKind, EventRecord};
-use quaver_analysis::attribution::{NoiseOptions, TicklessHost, analyze_noise, bear_out};
+use quaver_analysis::attribution::{
+    NoiseAnalysis, NoiseOptions, Piece, TicklessHost, analyze_noise, bear_out,
+};
 use quaver_analysis::model::{Actor, GapTable, NoiseLoop, NoiseRun, PacketTable};
 use quaver_analysis::summary::{CauseSummary, Unexplained};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::facts::{self, RunFacts};
 use quaver_store::load::load_noise_run;
 use quaver_store::manifest::Window;
-use quaver_store::perfetto::{Drawing, NamedWindow, draw};
+use quaver_store::perfetto::{Drawing, NamedWindow};
 use quaver_store::run::RunDir;
+use quaver_store::waits::{WaitRow, write_waits};
 use quaver_view::Cell;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -77,6 +80,7 @@ pub(crate) struct WaitDigest {
     pub(super) summary: WaitSummary,
     pub(super) facts: RunFacts,
     run: NoiseRun,
+    pieces: Vec<Piece>,
 }
 
 impl WaitDigest {
@@ -90,7 +94,7 @@ impl WaitDigest {
             failure(ExitCode::BadInput, format!("{}: {why}", run.path().display()))
         })?;
         let mut measured = loaded.run;
-        let mut summary = analyze(wait, &mut measured, &facts::tickless_host(&manifest));
+        let (mut summary, pieces) = analyze(wait, &mut measured, &facts::tickless_host(&manifest));
         let analysis = manifest.analysis.clone().unwrap_or_default();
         if let Some(window) = analysis.window {
             summary.unexplained.note = unheld(&summary, window).unwrap_or(summary.unexplained.note);
@@ -104,11 +108,34 @@ impl WaitDigest {
             complete: manifest.complete,
             ..summary
         };
-        Ok(Self { summary, facts: facts::run_facts(run, &manifest), run: measured })
+        Ok(Self { summary, facts: facts::run_facts(run, &manifest), run: measured, pieces })
+    }
+
+    /// Writes `waits.parquet`: the wait, piece by piece.
+    pub(super) fn write_waits(&self, run: &RunDir) -> anyhow::Result<()> {
+        let WaitSummary { wait, causes, .. } = &self.summary;
+        write_waits(&run.waits(), self.pieces.len(), |row| {
+            let piece = &self.pieces[row];
+            let cause = piece.cause.map(|cause| &causes[cause as usize]);
+            WaitRow {
+                thread: wait.thread,
+                process: wait.process,
+                class: "cpu-wait",
+                waker: None,
+                object: None,
+                call_site: None,
+                wait_ns: (wait.start_ns(), wait.end_ns),
+                piece_ns: (piece.start_ns, piece.end_ns),
+                cpu: Some(wait.cpu),
+                cause: cause.map(|cause| (cause.source.as_str(), cause.name.as_str())),
+                certainty: piece.certainty.name(),
+            }
+        })?;
+        Ok(())
     }
 
     /// Writes a timeline for ui.perfetto.dev: the events of each CPU, and the wait with its leading cause.
-    pub(super) fn write_perfetto(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+    pub(super) fn draw(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let leading =
             self.summary.causes.first().filter(|cause| cause.time_ns >= self.summary.unexplained.time_ns);
         let name = leading.map_or("unexplained", |cause| cause.name.as_str());
@@ -120,7 +147,7 @@ impl WaitDigest {
             windows: &[NamedWindow { start_ns, end_ns, name, seq: 0 }],
             between_ns: None,
         };
-        draw(&drawing, out)?;
+        quaver_store::perfetto::draw(&drawing, out)?;
         Ok(())
     }
 }
@@ -140,7 +167,7 @@ fn unheld(summary: &WaitSummary, window: Window) -> Option<String> {
 ///
 /// Nobody traced its wake-up. The kernel's count of the wait says when it could run, which is what a record of a wake-up says;
 /// a thread that was taken off its CPU has a record of that, and this one then changes nothing.
-fn analyze(wait: WaitFacts, run: &mut NoiseRun, host: &TicklessHost) -> WaitSummary {
+fn analyze(wait: WaitFacts, run: &mut NoiseRun, host: &TicklessHost) -> (WaitSummary, Vec<Piece>) {
     let start_ns = wait.start_ns();
     let could_run = EventRecord {
         start_ns: start_ns.max(0) as u64,
@@ -168,16 +195,17 @@ fn analyze(wait: WaitFacts, run: &mut NoiseRun, host: &TicklessHost) -> WaitSumm
         after_ns: vec![wait.end_ns],
         cpu: vec![wait.cpu],
     };
-    let mut found = analyze_noise(run, &NoiseOptions::default()).summary;
+    let NoiseAnalysis { summary: mut found, pieces, .. } = analyze_noise(run, &NoiseOptions::default());
     run.events.truncate(recorded);
     quaver_instrument::causes::speak_of("thread", &mut found.causes, &mut found.unexplained);
     bear_out(&mut found.causes, &run.events, &run.names, &[wait.cpu], host);
     quaver_instrument::causes::name_cpus(&mut found.causes, &wait.cpu.to_string());
-    WaitSummary {
+    let summary = WaitSummary {
         schema: WAIT_SCHEMA.to_owned(),
         wait,
         causes: found.causes,
         unexplained: found.unexplained,
         ..WaitSummary::default()
-    }
+    };
+    (summary, pieces)
 }

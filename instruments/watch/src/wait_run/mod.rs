@@ -5,8 +5,7 @@ mod page;
 
 pub(crate) use digest::WaitFacts;
 use digest::{WAIT_SCHEMA, WaitDigest, WaitSummary};
-use quaver_instrument::deliver::{deliver, say_written};
-use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
+use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::runs::ExportArgs;
 use quaver_instrument::schema;
 use quaver_store::convert::convert_raw_noise;
@@ -59,6 +58,7 @@ impl RunKind for WaitRuns {
 
 impl Analyzed for WaitDigest {
     fn store(&self, run: &RunDir) -> anyhow::Result<()> {
+        self.write_waits(run)?;
         run.write_summary(&self.summary)?;
         quaver_instrument::results::store_report(run, |out| self.write_html(run, out))
     }
@@ -77,13 +77,7 @@ impl Analyzed for WaitDigest {
         Ok(quaver_view::write_html(out, &page::document(self))?)
     }
 
-    fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
-        if !asked.perfetto {
-            return Err(not_exported("an incident of a wait is exported by --perfetto, or what any run has"));
-        }
-        let target = asked.output.clone().unwrap_or_else(|| run.path().join("timeline.perfetto-trace"));
-        deliver(&target, |out| self.write_perfetto(out))?;
-        say_written(&target);
-        Ok(())
+    fn write_perfetto(&self, _: &RunDir, _: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
+        WaitDigest::draw(self, out).map(|()| true)
     }
 }
