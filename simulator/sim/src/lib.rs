@@ -19,6 +19,7 @@ pub mod hooks;
 pub mod inject;
 pub mod machine;
 pub mod memory;
+pub mod network;
 pub mod os_cache;
 pub mod paper;
 pub mod pinning;

@@ -91,12 +91,10 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
     fn answer_line(&mut self, index: usize, question: &Question, first_line: u64, purpose: Purpose) {
         let core = &mut self.cores[index];
         let at_fs = question.at_fs;
-        let found = self.chip.transact(index, first_line, purpose, at_fs);
-        let done_fs = match found {
-            Found::Here => core.arriving(first_line, at_fs).unwrap_or(at_fs),
-            Found::Upgrade | Found::Remote => at_fs + self.remote_fs,
-            Found::Memory { at_fs } => at_fs,
-        };
+        let (found, mut done_fs) = self.chip.transact(index, first_line, purpose, at_fs);
+        if found == Found::Here {
+            done_fs = core.arriving(first_line, at_fs).unwrap_or(at_fs);
+        }
         let lost_fs = match (purpose, &self.places[index].kernel, self.places[index].thread) {
             (Purpose::Store, ..) => {
                 core.store_answered(question, first_line, done_fs);
@@ -115,13 +113,13 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
             Found::Here => counts.asked_here += 1,
             Found::Upgrade => counts.upgrades += 1,
             Found::Remote => counts.from_remote += 1,
-            Found::Memory { .. } => counts.from_memory += 1,
+            Found::Memory => counts.from_memory += 1,
         }
         match (purpose, found) {
             (Purpose::Fetch, _) => counts.stalls.fetch_fs += lost_fs,
             (_, Found::Here) => counts.stalls.second_level_fs += lost_fs,
             (_, Found::Upgrade | Found::Remote) => counts.stalls.remote_fs += lost_fs,
-            (_, Found::Memory { .. }) => counts.stalls.memory_fs += lost_fs,
+            (_, Found::Memory) => counts.stalls.memory_fs += lost_fs,
         }
     }
 

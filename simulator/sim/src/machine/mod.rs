@@ -264,6 +264,7 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
             coherence: self.chip.counts,
             memory_reads: self.chip.memory.reads,
             memory_writes: self.chip.memory.writes,
+            network: self.chip.network.counts(),
             critical_path: self.critical_path(),
             lent_locks: self.threads.lent,
             second_level: self.second_level_counts(),
