@@ -134,16 +134,27 @@ impl<O: Observer> Chip<O> {
     /// A core asks the directory for a line, at `at_fs`. Afterwards it has the line with the right that it needs; where it was
     /// found, and when it comes.
     pub fn transact(&mut self, core: usize, first_line: u64, purpose: Purpose, at_fs: u64) -> (Found, u64) {
+        self.transact_late(core, first_line, purpose, (at_fs, 0))
+    }
+
+    /// The same at `at_fs` for the caches, while the question leaves the core so much later.
+    pub(crate) fn transact_late(
+        &mut self,
+        core: usize,
+        first_line: u64,
+        purpose: Purpose,
+        (at_fs, late_fs): (u64, u64),
+    ) -> (Found, u64) {
         let line = self.cores[core].second_line(first_line);
         let here = self.cores[core].state(line);
         let write = purpose == Purpose::Store;
         let found = match here {
             Some(LineState::Shared) if write => {
-                let from_fs = self.network.ask(core, line, at_fs);
+                let from_fs = self.network.ask(core, line, (at_fs, late_fs));
                 (Found::Upgrade, self.invalidate_others(line, (core, None), from_fs))
             }
-            Some(_) => (Found::Here, at_fs),
-            None => self.bring(core, line, write, at_fs),
+            Some(_) => (Found::Here, at_fs + late_fs),
+            None => self.bring(core, line, write, (at_fs, late_fs)),
         };
         let state = self.settle(core, line, write, here.is_none(), at_fs);
         self.cores[core].fill_first(first_line, purpose, state);
@@ -151,8 +162,8 @@ impl<O: Observer> Chip<O> {
     }
 
     /// Makes others give up or share the line, without placing it in the asking core's cache yet.
-    fn bring(&mut self, core: usize, line: u64, write: bool, at_fs: u64) -> (Found, u64) {
-        let from_fs = self.network.ask(core, line, at_fs);
+    fn bring(&mut self, core: usize, line: u64, write: bool, (at_fs, late_fs): (u64, u64)) -> (Found, u64) {
+        let from_fs = self.network.ask(core, line, (at_fs, late_fs));
         let Some(holders) = self.directory.touch(line).copied() else {
             self.enter(core, line, at_fs);
             self.observer.copied(line, None, Some(core));
@@ -237,7 +248,7 @@ impl<O: Observer> Chip<O> {
 
     /// A line that a core does not have comes into its second level alone, to be read. Its prefetch buffer asks for it.
     pub fn bring_back(&mut self, core: usize, line: u64, at_fs: u64) {
-        self.bring(core, line, false, at_fs);
+        self.bring(core, line, false, (at_fs, 0));
         self.settle(core, line, false, true, at_fs);
     }
 

@@ -4,6 +4,7 @@
 //! based Parallel Applications"); what the table does not say is marked as our choice in [`COMMENTED_DEFAULT`]. The table's
 //! fixed times between caches and to memory are the machine [`PAPER`].
 
+use crate::core::MOST_MISSES;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -73,14 +74,34 @@ pub struct ChipConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreConfig {
-    /// Instructions issued in a cycle, 1 to 4.
+    /// `"in-order"` or `"out-of-order"`.
+    #[serde(default)]
+    pub pipeline: Pipeline,
+    /// Instructions issued (in order) or dispatched (out of order) in a cycle, 1 to 8.
     pub issue_width: u64,
-    /// Cycles lost by a mispredicted branch.
+    /// Entries of the reorder buffer of an out-of-order core, 1 to 1024.
+    #[serde(default = "CoreConfig::usual_rob")]
+    pub rob_entries: usize,
+    /// Loads of an out-of-order core that may be on their way beyond its second level, 1 to 32.
+    #[serde(default = "CoreConfig::usual_misses")]
+    pub load_misses: usize,
+    /// Cycles lost by a mispredicted branch; in an out-of-order core those after it has executed.
     pub mispredict_cycles: u64,
     /// Stores that may be on their way, 1 to 16.
     pub store_buffer_entries: usize,
     /// Cycles from issue to result, by class of instruction.
     pub latency_cycles: Latencies,
+}
+
+/// See [`CoreConfig::pipeline`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pipeline {
+    /// An instruction issues once its operands are there, in order; a load that misses stalls the core.
+    #[default]
+    InOrder,
+    /// The interval model: it dispatches until its reorder buffer is full.
+    OutOfOrder,
 }
 
 /// Cycles from the issue of an instruction to its result; at least 1.
@@ -302,8 +323,20 @@ impl ChipConfig {
 }
 
 impl CoreConfig {
+    fn usual_rob() -> usize {
+        Config::default().core.rob_entries
+    }
+
+    fn usual_misses() -> usize {
+        Config::default().core.load_misses
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
-        bounds((1..=4).contains(&self.issue_width), "core.issue_width", self.issue_width, "1 to 4")?;
+        bounds((1..=8).contains(&self.issue_width), "core.issue_width", self.issue_width, "1 to 8")?;
+        let entries = self.rob_entries;
+        bounds((1..=1024).contains(&entries), "core.rob_entries", entries, "1 to 1024")?;
+        let misses = self.load_misses;
+        bounds((1..=MOST_MISSES).contains(&misses), "core.load_misses", misses, "1 to 32")?;
         let entries = self.store_buffer_entries;
         bounds((1..=16).contains(&entries), "core.store_buffer_entries", entries, "1 to 16")?;
         let lost = self.mispredict_cycles;

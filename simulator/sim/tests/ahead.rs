@@ -96,6 +96,8 @@ fn whoever_is_ahead_goes_back_where_it_matters() {
     for (text, threads, seeds) in [
         ("", 16, 2),
         ("machine = 'paper'", 16, 2),
+        ("core.pipeline = 'out-of-order'\nl1.kib = 1\nl2.kib = 8\ncore.rob_entries = 24", 9, 4),
+        ("core.pipeline = 'out-of-order'\nchip.cores = 3\nchip.quantum_us = 1\ncore.load_misses = 2", 7, 4),
         ("chip.cores = 6\nl1.kib = 1\nl2.kib = 8\ndirectory.entries = 64", 6, 4),
         ("chip.cores = 3\nl1.kib = 1\nl1.ways = 4\nl2.kib = 4\nchip.quantum_us = 1", 9, 4),
         (
@@ -136,7 +138,9 @@ fn a_run_that_is_cut_has_a_path_to_where_it_is() {
 
 #[test]
 fn time_adds_up_on_every_core_and_on_the_critical_path() {
-    for text in ["", "chip.cores = 3\nchip.quantum_us = 1", "machine = 'paper'"] {
+    for text in
+        ["", "chip.cores = 3\nchip.quantum_us = 1", "core.pipeline = 'out-of-order'", "machine = 'paper'"]
+    {
         let (results, _) = run(text, 8, 7, u64::MAX);
         for (core, stack) in results.stacks.iter().enumerate() {
             assert_eq!(stack.total_fs(), results.duration_fs, "core {core}, {text:?}: {stack:?}");

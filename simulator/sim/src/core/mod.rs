@@ -10,12 +10,14 @@
 
 mod question;
 mod run;
+mod window;
 
 pub use question::{Asked, Question};
 pub(crate) use run::Limits;
+pub(crate) use window::MOST_MISSES;
 
 use crate::branch::Predictor;
-use crate::coherence::{Disturbance, PrivateCaches, Purpose};
+use crate::coherence::{Disturbance, Found, PrivateCaches, Purpose};
 use crate::config::Config;
 use crate::feed::{Ahead, FeedPosition};
 use crate::statistics::CoreCounts;
@@ -162,6 +164,7 @@ pub(crate) struct Core {
     numbers: CoreNumbers,
     pub(crate) questions: Questions,
     predictor: Predictor,
+    window: window::Window,
     kept: Checkpoint,
     /// Whether each access is told.
     watches: bool,
@@ -205,6 +208,7 @@ impl Core {
             numbers: CoreNumbers::new(config),
             questions: Questions::default(),
             predictor: Predictor::default(),
+            window: window::Window::new(config),
             kept,
             watches,
             performed: Vec::new(),
@@ -279,6 +283,7 @@ impl Core {
     pub(crate) fn keep(&mut self, caches: &mut PrivateCaches, feed: Option<&mut Ahead>) {
         caches.keep();
         self.predictor.keep();
+        self.window.keep();
         self.kept.state = self.state;
         if self.state.latest_fs > self.state.now_fs {
             self.kept.ready_fs = self.ready_fs;
@@ -350,6 +355,7 @@ impl Core {
     ) {
         caches.go_back();
         self.predictor.go_back();
+        self.window.go_back();
         self.state = self.kept.state;
         if self.state.latest_fs > self.state.now_fs {
             self.ready_fs = self.kept.ready_fs;
@@ -417,11 +423,15 @@ impl Core {
         &mut self,
         question: &Question,
         first_line: u64,
-        done_fs: u64,
+        (found, done_fs): (Found, u64),
         feed: &Ahead,
         blocks: &Blocks,
     ) -> u64 {
         let Doing::WaitsForLine { since_fs, purpose } = self.state.doing else { return 0 };
+        if self.window.is_used() && purpose == Purpose::Load {
+            self.load_answered(question, first_line, (found, done_fs), feed);
+            return 0;
+        }
         self.state.doing = Doing::Runs;
         let hidden_fs = if purpose == Purpose::Fetch { 0 } else { self.cycles_fs(self.numbers.first_cycles) };
         let lost_fs = done_fs.saturating_sub(since_fs + hidden_fs);

@@ -8,6 +8,8 @@ use crate::store_buffer::MOST_ENTRIES;
 pub struct Question {
     /// When it is at the directory.
     pub at_fs: u64,
+    /// How much later it leaves the core: an out-of-order core asks before it has the address.
+    pub late_fs: u64,
     /// What is asked.
     pub what: Asked,
 }
@@ -40,7 +42,7 @@ pub(crate) struct Questions {
 
 impl Default for Questions {
     fn default() -> Self {
-        Self { questions: [Question { at_fs: u64::MAX, what: Asked::Special }; MOST], count: 0 }
+        Self { questions: [Question { at_fs: u64::MAX, late_fs: 0, what: Asked::Special }; MOST], count: 0 }
     }
 }
 

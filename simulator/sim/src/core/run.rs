@@ -30,7 +30,7 @@ struct Tally {
 
 /// Why the blocks that hit came to an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stopped {
+pub(super) enum Stopped {
     /// At a limit, or at something that is not done in passing.
     Here,
     /// There are no more steps.
@@ -66,11 +66,19 @@ impl Core {
                 Stage::Next => {
                     self.change_frequency();
                     let limits = Limits { until_fs, ..limits };
-                    if self.pass(limits, caches, feed, blocks) == Stopped::Empty {
+                    let stopped = if self.window.is_used() {
+                        self.begin_in_window(feed, blocks)
+                    } else {
+                        self.pass(limits, caches, feed, blocks)
+                    };
+                    if stopped == Stopped::Empty {
                         return;
                     }
                 }
                 Stage::Fetch { line } => self.fetch(line, caches, feed, blocks),
+                Stage::Accesses { .. } if self.window.is_used() => {
+                    self.flow(limits.until_fs, caches, feed, blocks);
+                }
                 Stage::Accesses { next, second_half } => {
                     self.access(next, second_half, limits.until_fs, caches, feed, blocks);
                 }
@@ -160,11 +168,11 @@ impl Core {
     }
 
     /// A step that is no block must not pass the stores before it.
-    fn special(&mut self, step: Step) {
+    pub(super) fn special(&mut self, step: Step) {
         self.state.doing = Doing::WaitsForSync;
         self.state.counts.sync_steps += u64::from(step != Step::End);
         let at_fs = self.state.now_fs + self.way_fs();
-        self.questions.ask(Question { at_fs, what: Asked::Special });
+        self.questions.ask(Question { at_fs, late_fs: 0, what: Asked::Special });
     }
 
     /// How long a step that is no block takes to the directory, femtoseconds.
@@ -328,6 +336,8 @@ impl Core {
     pub(super) fn after_fetch(&mut self, line: u64, feed: &Ahead, blocks: &Blocks) {
         if line < blocks.head(self.state.block).code_lines.1 {
             self.state.stage = Stage::Fetch { line: line + 1 };
+        } else if self.window.is_used() {
+            self.state.stage = Stage::Accesses { next: self.state.accesses.0, second_half: false };
         } else {
             self.turn_to(self.state.accesses.0, false, feed, blocks);
         }
@@ -400,7 +410,7 @@ impl Core {
     }
 
     #[inline]
-    fn lines(&self, access: &Access) -> (u64, u64) {
+    pub(super) fn lines(&self, access: &Access) -> (u64, u64) {
         let last = access.address.wrapping_add(u64::from(access.octets.max(1)) - 1);
         (access.address >> self.numbers.first_shift, last >> self.numbers.first_shift)
     }
@@ -470,7 +480,11 @@ impl Core {
     fn ask(&mut self, first_line: u64, purpose: Purpose, cycles: u64, blocks: &Blocks) {
         let at_fs = self.state.now_fs + self.cycles_fs(cycles);
         let supervisor = blocks.head(self.state.block).kernel;
-        self.questions.ask(Question { at_fs, what: Asked::Line { first_line, purpose, supervisor } });
+        self.questions.ask(Question {
+            at_fs,
+            late_fs: 0,
+            what: Asked::Line { first_line, purpose, supervisor },
+        });
     }
 }
 

@@ -90,10 +90,10 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
 
     fn answer_line(&mut self, index: usize, question: &Question, first_line: u64, purpose: Purpose) {
         let core = &mut self.cores[index];
-        let at_fs = question.at_fs;
-        let (found, mut done_fs) = self.chip.transact(index, first_line, purpose, at_fs);
+        let (at_fs, late_fs) = (question.at_fs, question.late_fs);
+        let (found, mut done_fs) = self.chip.transact_late(index, first_line, purpose, (at_fs, late_fs));
         if found == Found::Here {
-            done_fs = core.arriving(first_line, at_fs).unwrap_or(at_fs);
+            done_fs = core.arriving(first_line, done_fs).unwrap_or(done_fs);
         }
         let lost_fs = match (purpose, &self.places[index].kernel, self.places[index].thread) {
             (Purpose::Store, ..) => {
@@ -101,10 +101,10 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
                 0
             }
             (_, Some(kernel), _) => {
-                core.line_answered(question, first_line, done_fs, &kernel.feed, &self.blocks)
+                core.line_answered(question, first_line, (found, done_fs), &kernel.feed, &self.blocks)
             }
             (_, None, Some(thread)) => {
-                core.line_answered(question, first_line, done_fs, &self.feeds[thread], &self.blocks)
+                core.line_answered(question, first_line, (found, done_fs), &self.feeds[thread], &self.blocks)
             }
             (_, None, None) => 0,
         };
@@ -130,7 +130,7 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
             Some(done_fs) if done_fs <= self.now_fs => true,
             done => {
                 let at_fs = done.unwrap_or(self.now_fs + self.cycle_fs);
-                core.questions.ask(Question { at_fs, what: Asked::Special });
+                core.questions.ask(Question { at_fs, late_fs: 0, what: Asked::Special });
                 false
             }
         }

@@ -108,9 +108,9 @@ impl Mesh {
         head_fs + busy_fs - self.cycle_fs
     }
 
-    pub(super) fn ask(&mut self, core: usize, line: u64, at_fs: u64) -> u64 {
+    pub(super) fn ask(&mut self, core: usize, line: u64, (at_fs, late_fs): (u64, u64)) -> u64 {
         self.now_fs = at_fs;
-        self.send(Message::Control, Place::Core(core), Place::Home(line), at_fs) + self.directory_fs
+        self.send(Message::Control, Place::Core(core), Place::Home(line), at_fs + late_fs) + self.directory_fs
     }
 
     pub(super) fn forward(&mut self, line: u64, (owner, core): (usize, usize), from_fs: u64) -> u64 {

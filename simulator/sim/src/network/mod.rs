@@ -58,11 +58,12 @@ impl Network {
         }
     }
 
-    /// When the directory has looked up the line that `core` asks for at `at_fs`. The earliest of all later questions.
-    pub fn ask(&mut self, core: usize, line: u64, at_fs: u64) -> u64 {
+    /// When the directory has looked up the line that `core` asks for at `at_fs`, in a question that leaves so much later.
+    /// Nobody asks earlier any more.
+    pub fn ask(&mut self, core: usize, line: u64, (at_fs, late_fs): (u64, u64)) -> u64 {
         match self {
-            Self::Fixed { .. } => at_fs,
-            Self::Mesh(mesh) => mesh.ask(core, line, at_fs),
+            Self::Fixed { .. } => at_fs + late_fs,
+            Self::Mesh(mesh) => mesh.ask(core, line, (at_fs, late_fs)),
         }
     }
 
