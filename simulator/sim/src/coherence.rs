@@ -246,10 +246,11 @@ impl<O: Observer> Chip<O> {
         state
     }
 
-    /// A line that a core does not have comes into its second level alone, to be read. Its prefetch buffer asks for it.
-    pub fn bring_back(&mut self, core: usize, line: u64, at_fs: u64) {
-        self.bring(core, line, false, (at_fs, 0));
+    /// A line that a core does not have comes into its second level alone, to be read; when. A prefetcher asks for it.
+    pub fn bring_back(&mut self, core: usize, line: u64, at_fs: u64) -> u64 {
+        let (_, done_fs) = self.bring(core, line, false, (at_fs, 0));
         self.settle(core, line, false, true, at_fs);
+        done_fs
     }
 
     /// Another application runs on a core: its OS cache is emptied.

@@ -44,6 +44,9 @@ pub struct Config {
     pub l1: CacheConfig,
     /// Second-level cache of each core, for both.
     pub l2: CacheConfig,
+    /// What a core's second level brings before it is asked for; runs of earlier versions had none.
+    #[serde(default)]
+    pub prefetch: PrefetchConfig,
     /// The directory of all second-level caches.
     pub directory: DirectoryConfig,
     /// What lies between the caches, the directory and memory; runs of earlier versions had none.
@@ -136,6 +139,29 @@ pub struct CacheConfig {
     pub line_octets: u64,
     /// Cycles from the access to the data where it hits.
     pub hit_cycles: u64,
+}
+
+/// The prefetcher of each second level.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrefetchConfig {
+    /// `"none"`, `"next-line"` or `"stride"`.
+    pub kind: PrefetchKind,
+    /// Lines ahead, 1 to 8.
+    pub lines: u64,
+}
+
+/// See [`PrefetchConfig::kind`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PrefetchKind {
+    /// Nothing.
+    #[default]
+    None,
+    /// The lines behind the one that was needed.
+    NextLine,
+    /// Lines as far apart as the last three that the same instruction needed.
+    Stride,
 }
 
 /// The directory.
@@ -286,6 +312,8 @@ impl Config {
         bounds(first <= second, "l1.line_octets", first, "at most l2.line_octets")?;
         let (first, second) = (self.l1.hit_cycles, self.l2.hit_cycles);
         bounds(first <= second, "l2.hit_cycles", second, "not below l1.hit_cycles")?;
+        let lines = self.prefetch.lines;
+        bounds((1..=8).contains(&lines), "prefetch.lines", lines, "1 to 8")?;
         self.directory.check()?;
         self.network.check()?;
         self.memory.check()?;
@@ -493,6 +521,9 @@ mod tests {
             ("l3.kib = 1", "unknown field `l3`"),
             ("machine = 'table 2'", "machine = \"table 2\": \"default\" or \"paper\""),
             ("network.kind = 'ring'", "unknown variant `ring`"),
+            ("prefetch.lines = 9", "prefetch.lines = 9: 1 to 8"),
+            ("core.rob_entries = 0", "core.rob_entries = 0: 1 to 1024"),
+            ("core.load_misses = 33", "core.load_misses = 33: 1 to 32"),
             ("network.hop_cycles = 0", "network.hop_cycles = 0: 1 to 100"),
             ("network.link_octets = 512", "network.link_octets = 512: 1 to 256"),
         ] {

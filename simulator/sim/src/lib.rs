@@ -24,6 +24,7 @@ pub mod os_cache;
 pub mod paper;
 pub mod pinning;
 pub mod prefetch;
+pub mod prefetcher;
 pub mod private;
 mod record;
 pub mod statistics;

@@ -82,6 +82,10 @@ pub struct CoreCounts {
     pub from_remote: u64,
     /// Lines from memory.
     pub from_memory: u64,
+    /// Lines that the prefetcher brought, and how many a load has used.
+    pub prefetches: u64,
+    /// See `prefetches`.
+    pub prefetches_used: u64,
     /// Where time went.
     pub stalls: Stalls,
     /// Time in which a thread ran here, waiting for lines too.

@@ -96,7 +96,13 @@ fn whoever_is_ahead_goes_back_where_it_matters() {
     for (text, threads, seeds) in [
         ("", 16, 2),
         ("machine = 'paper'", 16, 2),
-        ("core.pipeline = 'out-of-order'\nl1.kib = 1\nl2.kib = 8\ncore.rob_entries = 24", 9, 4),
+        ("chip.cores = 6\nl1.kib = 1\nl2.kib = 8\nprefetch.kind = 'next-line'\nprefetch.lines = 4", 6, 4),
+        ("chip.cores = 6\nl1.kib = 1\nl2.kib = 8\nprefetch.kind = 'stride'", 6, 4),
+        (
+            "core.pipeline = 'out-of-order'\nl1.kib = 1\nl2.kib = 8\ncore.rob_entries = 24\nprefetch.kind = 'next-line'",
+            9,
+            4,
+        ),
         ("core.pipeline = 'out-of-order'\nchip.cores = 3\nchip.quantum_us = 1\ncore.load_misses = 2", 7, 4),
         ("chip.cores = 6\nl1.kib = 1\nl2.kib = 8\ndirectory.entries = 64", 6, 4),
         ("chip.cores = 3\nl1.kib = 1\nl1.ways = 4\nl2.kib = 4\nchip.quantum_us = 1", 9, 4),

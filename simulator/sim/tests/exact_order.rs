@@ -59,7 +59,8 @@ fn windows_of_any_length_give_the_same_numbers() {
     for (text, threads) in [
         ("", 16),
         ("machine = 'paper'", 16),
-        ("core.pipeline = 'out-of-order'", 16),
+        ("core.pipeline = 'out-of-order'\nprefetch.kind = 'next-line'", 16),
+        ("l2.kib = 32\nprefetch.kind = 'next-line'\nprefetch.lines = 8", 16),
         ("chip.cores = 4\nchip.quantum_us = 1", 11),
         ("l2.kib = 32\ndirectory.entries = 256\nmemory.ddr3.banks = 1\nnetwork.link_octets = 1", 16),
     ] {

@@ -8,6 +8,7 @@
 //! ```
 //! `run` has the way of blocks that hit (nearly all), and that of the rest, access by access; both give the same.
 
+mod fetched;
 mod question;
 mod run;
 mod window;
@@ -18,7 +19,7 @@ pub(crate) use window::MOST_MISSES;
 
 use crate::branch::Predictor;
 use crate::coherence::{Disturbance, Found, PrivateCaches, Purpose};
-use crate::config::Config;
+use crate::config::{Config, PrefetchKind};
 use crate::feed::{Ahead, FeedPosition};
 use crate::statistics::CoreCounts;
 use crate::store_buffer::StoreBuffer;
@@ -148,6 +149,7 @@ struct Checkpoint {
     ready_fs: [u64; Registers::COUNT],
     stores: StoreBuffer,
     place: FeedPosition,
+    fetched: fetched::Fetched,
     questions: usize,
     performed: usize,
     disturbed: Vec<Disturbed>,
@@ -165,6 +167,8 @@ pub(crate) struct Core {
     pub(crate) questions: Questions,
     predictor: Predictor,
     window: window::Window,
+    fetched: fetched::Fetched,
+    prefetches: bool,
     kept: Checkpoint,
     /// Whether each access is told.
     watches: bool,
@@ -196,6 +200,7 @@ impl Core {
             ready_fs,
             stores,
             place: FeedPosition::default(),
+            fetched: fetched::Fetched::default(),
             questions: 0,
             performed: 0,
             disturbed: Vec::new(),
@@ -209,6 +214,8 @@ impl Core {
             questions: Questions::default(),
             predictor: Predictor::default(),
             window: window::Window::new(config),
+            fetched: fetched::Fetched::default(),
+            prefetches: config.prefetch.kind != PrefetchKind::None,
             kept,
             watches,
             performed: Vec::new(),
@@ -284,6 +291,9 @@ impl Core {
         caches.keep();
         self.predictor.keep();
         self.window.keep();
+        if self.prefetches {
+            self.kept.fetched = self.fetched;
+        }
         self.kept.state = self.state;
         if self.state.latest_fs > self.state.now_fs {
             self.kept.ready_fs = self.ready_fs;
@@ -356,6 +366,7 @@ impl Core {
         caches.go_back();
         self.predictor.go_back();
         self.window.go_back();
+        self.fetched = self.kept.fetched;
         self.state = self.kept.state;
         if self.state.latest_fs > self.state.now_fs {
             self.ready_fs = self.kept.ready_fs;
@@ -446,6 +457,12 @@ impl Core {
             Stage::Next => {}
         }
         lost_fs
+    }
+
+    /// The instruction whose load the core waits for.
+    pub(crate) fn load_source(&self, feed: &Ahead) -> Option<u64> {
+        let Stage::Accesses { next, .. } = self.state.stage else { return None };
+        Some(self.source(feed.access(next).instruction))
     }
 
     /// The step of synchronisation that the core waited for was taken at `at_fs`.

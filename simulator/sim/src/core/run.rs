@@ -262,6 +262,10 @@ impl Core {
         blocks: &Blocks,
     ) -> bool {
         let purpose = if access.write { Purpose::Store } else { Purpose::Load };
+        // Its first use is a question, which is not asked in passing.
+        if self.fetched.has(self.second_line(first_line)) {
+            return false;
+        }
         let slot = blocks.slot(self.state.block, access.instruction);
         let at_fs = passage.start_fs + u64::from(slot) * self.state.slot_fs;
         let supervisor = blocks.head(self.state.block).kernel;
@@ -389,7 +393,11 @@ impl Core {
                 Local::First => self.tell(self.state.now_fs, access.address, access.write),
                 Local::Second => {
                     self.tell(self.state.now_fs, access.address, access.write);
-                    let lost_fs = self.second_level(purpose, caches.looked_cycles());
+                    let mut lost_fs = self.second_level(purpose, caches.looked_cycles());
+                    if purpose == Purpose::Load {
+                        lost_fs +=
+                            self.waits_for_fetched(line, access.instruction, self.state.now_fs, lost_fs);
+                    }
                     self.delay(lost_fs);
                 }
                 Local::Ask if access.write => {
@@ -446,6 +454,14 @@ impl Core {
         let lost_fs = self.cycles_fs(cycles - self.numbers.first_cycles);
         self.state.counts.stalls.second_level_fs += lost_fs;
         lost_fs
+    }
+
+    /// How much longer a load takes than the second level does, if its line was prefetched and is still on its way.
+    fn waits_for_fetched(&mut self, first_line: u64, instruction: u16, at_fs: u64, lost_fs: u64) -> u64 {
+        let data_fs = at_fs + lost_fs + self.cycles_fs(self.numbers.first_cycles);
+        let more_fs = self.used_fetched(first_line, self.source(instruction), (at_fs, data_fs));
+        self.state.counts.stalls.second_level_fs += more_fs;
+        more_fs
     }
 
     /// Whether the store could go on its way; if not, the core waits and tries again.

@@ -290,7 +290,11 @@ impl Core {
             (_, _) => {
                 self.state.counts.load_misses += u64::from(found == Local::Second);
                 let cause = if found == Local::Second { Cause::SecondLevel } else { Cause::Result };
-                let data = (self.window.state.operands_fs + self.cycles_fs(cycles), cause);
+                let mut data = (self.window.state.operands_fs + self.cycles_fs(cycles), cause);
+                if found == Local::Second {
+                    let source = self.source(access.instruction);
+                    data.0 += self.used_fetched(line, source, (self.state.now_fs, data.0));
+                }
                 let data = self.window.data_of(self.second_line(line), data);
                 self.window.state.data = self.window.state.data.max(data);
             }

@@ -16,7 +16,15 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
             Asked::Line { first_line, purpose, supervisor } => {
                 self.disturb(index, self.chip.second_line(first_line), purpose);
                 self.chip.cores[index].request(supervisor, question.at_fs);
+                let source = self.load_source(index, purpose);
                 self.answer_line(index, &question, first_line, purpose);
+                if let Some(source) = source {
+                    self.prefetch(index, self.chip.second_line(first_line), source);
+                }
+                Ok(())
+            }
+            Asked::Prefetch { second_line, source } => {
+                self.prefetch(index, second_line, source);
                 Ok(())
             }
             Asked::Special if self.places[index].kernel.is_some() => self.kernel_special(index),
@@ -84,6 +92,27 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
             if self.chip.cores[index].may_come_back(line, self.now_fs) {
                 self.disturb(index, line, Purpose::Load);
                 self.chip.bring_back(index, line, self.now_fs);
+            }
+        }
+    }
+
+    /// The instruction that loads, where a load is answered.
+    fn load_source(&self, index: usize, purpose: Purpose) -> Option<u64> {
+        let core = &self.cores[index];
+        match (purpose, &self.places[index].kernel, self.places[index].thread) {
+            (Purpose::Load, Some(kernel), _) => core.load_source(&kernel.feed),
+            (Purpose::Load, None, Some(thread)) => core.load_source(&self.feeds[thread]),
+            _ => None,
+        }
+    }
+
+    /// The core's prefetcher brings what may follow this line.
+    fn prefetch(&mut self, index: usize, line: u64, source: u64) {
+        for line in self.prefetchers[index].needed(line, source) {
+            if self.chip.cores[index].state(line).is_none() {
+                self.disturb(index, line, Purpose::Load);
+                let at_fs = self.chip.bring_back(index, line, self.now_fs);
+                self.cores[index].prefetched(line, at_fs);
             }
         }
     }
