@@ -4,7 +4,6 @@
 //! based Parallel Applications"); what the table does not say is marked as our choice in [`COMMENTED_DEFAULT`]. The table's
 //! fixed times between caches and to memory are the machine [`PAPER`].
 
-use crate::core::MOST_MISSES;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -13,6 +12,9 @@ pub const COMMENTED_DEFAULT: &str = include_str!("default.toml");
 
 /// The machine of the paper's table 2 over the default: nothing waits for links or for DRAM.
 pub const PAPER: &str = "network.kind = 'fixed'\nmemory.latency = '300 cycles'";
+
+/// No core has more loads on their way than this.
+pub const MOST_MISSES: usize = 32;
 
 /// A configuration that cannot be simulated.
 #[derive(Debug, Error)]

@@ -15,7 +15,6 @@ mod window;
 
 pub use question::{Asked, Question};
 pub(crate) use run::Limits;
-pub(crate) use window::MOST_MISSES;
 
 use crate::branch::Predictor;
 use crate::coherence::{Disturbance, Found, PrivateCaches, Purpose};

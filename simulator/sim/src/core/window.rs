@@ -16,14 +16,11 @@
 use super::run::Stopped;
 use super::{Asked, Core, Doing, NO_BLOCK, Question, Stage};
 use crate::coherence::{Found, Local, PrivateCaches, Purpose};
-use crate::config::{Config, Pipeline};
+use crate::config::{Config, MOST_MISSES, Pipeline};
 use crate::feed::{Ahead, Next};
 use crate::store_buffer::Room;
 use crate::timing::{Blocks, Flow};
 use quaver_trace::step::Access;
-
-/// No core has more loads on their way than this.
-pub(crate) const MOST_MISSES: usize = 32;
 
 /// Why an instruction could not retire earlier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
