@@ -46,7 +46,7 @@ impl Memory {
     pub fn write(&mut self, line: u64, at_fs: u64, now_fs: u64) {
         self.writes += 1;
         if let Kind::Ddr3(dram) = &mut self.kind {
-            dram.access(line, at_fs, now_fs);
+            dram.write(line, at_fs, now_fs);
         }
     }
 }
@@ -57,6 +57,8 @@ struct Ddr3 {
     config: Ddr3Config,
     banks: Vec<Server>,
     buses: Vec<Server>,
+    /// Lines to be written, and when each will be.
+    to_write: Vec<(u64, u64)>,
 }
 
 impl Ddr3 {
@@ -64,7 +66,18 @@ impl Ddr3 {
         Self {
             banks: vec![Server::default(); config.channels * config.banks],
             buses: vec![Server::default(); config.channels],
+            to_write: Vec::new(),
             config: config.clone(),
+        }
+    }
+
+    /// A line that waits to be written is written once, as it is then: cores that pass a line on all the time keep its bank no
+    /// busier than it can be.
+    fn write(&mut self, line: u64, at_fs: u64, now_fs: u64) {
+        self.to_write.retain(|(_, written_fs)| *written_fs > at_fs);
+        if self.to_write.iter().all(|(other, _)| *other != line) {
+            let written_fs = self.access(line, at_fs, now_fs);
+            self.to_write.push((line, written_fs));
         }
     }
 
@@ -108,5 +121,10 @@ mod tests {
         );
         assert_eq!(memory.read(32, 98 * FS_PER_NS, 0) / FS_PER_NS, 98 + 73, "two row cycles later");
         assert_eq!((memory.reads, memory.writes), (2, 1));
+        // A line that is written over and over takes its bank once, until it was written.
+        for at_ns in 200..250 {
+            memory.write(64, at_ns * FS_PER_NS, 0);
+        }
+        assert_eq!(memory.read(64, 250 * FS_PER_NS, 0) / FS_PER_NS, 250 + 73, "from 220 to 269 its bank wrote");
     }
 }
