@@ -125,6 +125,10 @@ mod tests {
         for at_ns in 200..250 {
             memory.write(64, at_ns * FS_PER_NS, 0);
         }
-        assert_eq!(memory.read(64, 250 * FS_PER_NS, 0) / FS_PER_NS, 250 + 73, "from 220 to 269 its bank wrote");
+        assert_eq!(
+            memory.read(64, 250 * FS_PER_NS, 0) / FS_PER_NS,
+            250 + 73,
+            "from 220 to 269 its bank wrote"
+        );
     }
 }

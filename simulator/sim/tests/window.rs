@@ -1,6 +1,5 @@
 //! The out-of-order core on traces that are counted by hand, in half cycles: it is two wide.
 
-#[allow(dead_code, reason = "only its list of steps is used")]
 mod listed;
 
 use listed::{Listed, access};

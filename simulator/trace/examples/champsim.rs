@@ -47,11 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// A record of 64 bytes. All jumps are conditional ones: they read flags and the instruction pointer and write the latter.
-fn record<'a>(
-    pc: u64,
-    instruction: &Instruction,
-    accesses: impl Iterator<Item = &'a Access>,
-) -> [u8; 64] {
+fn record<'a>(pc: u64, instruction: &Instruction, accesses: impl Iterator<Item = &'a Access>) -> [u8; 64] {
     let mut record = [0; 64];
     record[..8].copy_from_slice(&pc.to_le_bytes());
     let jumps = instruction.class == Class::Branch;
