@@ -21,8 +21,8 @@ trap 'rm -rf "$scratch"' EXIT
 # Of lines on their way to a store, cachegrind knows nothing: it has no time. So every level answers at once here; what is
 # counted is then up to the caches alone.
 last_kib="${LAST_LEVEL_KIB:-256}"
-at_once=(--set "l2.kib=$last_kib" --set l1.hit_cycles=1 --set l2.hit_cycles=1 --set "memory.latency=1 cycles")
-# First level 32 KiB, 2 ways, 32 octets a line; last level 4 ways, 64 octets, and 256 KiB if nothing else is said: the simulator's default.
+at_once=(--set machine=paper --set "l2.kib=$last_kib" --set l1.hit_cycles=1 --set l2.hit_cycles=1 --set "memory.latency=1 cycles")
+# First level 32 KiB, 2 ways, 32 octets a line; last level 4 ways, 64 octets, and 256 KiB if nothing else is said: the simulator's default. The paper's machine: nothing queues there.
 caches=(--I1=32768,2,32 --D1=32768,2,32 "--LL=$((last_kib * 1024)),4,64")
 
 # An environment of the same size for both, or the stacks would lie at different addresses.

@@ -34,7 +34,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-probe", 3_500),
     ("quaver-qemu-plugin", 3_000),
     ("quaver-screen", 600),
-    ("quaver-sim", 13_130),
+    ("quaver-sim", 14_240),
     ("quaver-sim-program", 13_000),
     ("quaver-store", 4_780),
     ("quaver-study", 4_510),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// Waits until it holds.
 #[track_caller]
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
+pub(super) fn wait_until(what: &str, holds: impl Fn() -> bool) {
     let since = Instant::now();
     while !holds() {
         assert!(since.elapsed() < Duration::from_secs(120), "waited in vain for {what}");
@@ -17,7 +17,7 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) {
 }
 
 /// A child that does not outlive the test.
-struct Running(Child);
+pub(super) struct Running(pub(super) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -26,7 +26,7 @@ impl Drop for Running {
     }
 }
 
-fn start(place: &Path, args: &[&str]) -> Running {
+pub(super) fn start(place: &Path, args: &[&str]) -> Running {
     Running(quaver(place, args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
 }
 

@@ -3,6 +3,7 @@
 mod ends;
 mod grid;
 mod job;
+mod many;
 mod parts;
 mod plans;
 #[path = "../sim_made/mod.rs"]

@@ -42,14 +42,15 @@ pub enum SimCommand {
 Examples:
   quaver sim run ocean.qtrace
   quaver sim run simulator/sim/traces/ocean.qtrace.txt    one of those that come with Quaver
-  quaver sim run ocean.qtrace --set l2.kib=512 --set memory.latency=ddr3
+  quaver sim run ocean.qtrace --set l2.kib=512 --set core.pipeline=out-of-order
+  quaver sim run ocean.qtrace --set machine=paper         fixed times in place of queues
   quaver sim run ocean.qtrace --config machine.toml --json
   quaver sim run ocean.qtrace --fail-if 'chip.cpi > 2'
   quaver sim config --cure > cure.toml
   quaver sim run ocean.qtrace --cure cure.toml --seeds 10 --fail-if 'cure.slow_down.max > 0.03'
   quaver report RUN, quaver export RUN --perfetto
 
-The chip has in-order cores with two levels of caches each, kept coherent by a directory (MESI); all
+The chip has cores with two levels of caches each, kept coherent by a directory (MESI) over a mesh; all
 of it can be set (`quaver sim config`). Threads wait for each other as they did when the trace was
 recorded: a wait ends with the signal that ended it then, and a lock goes to whoever asks first in
 simulated time. The same trace on the same machine gives the same numbers, byte by byte.

@@ -7,6 +7,7 @@ use crate::cache::LineState;
 use crate::config::Config;
 use crate::directory::{Directory, Holders};
 use crate::memory::Memory;
+use crate::network::{Message, Network, Place};
 pub use crate::private::{Local, PrivateCaches, Purpose, SecondLevel, SecondLevelCounts};
 
 /// Where a transaction at the directory found the line.
@@ -18,11 +19,8 @@ pub enum Found {
     Upgrade,
     /// In another core's cache.
     Remote,
-    /// In memory; here is when it comes.
-    Memory {
-        /// Simulated time, femtoseconds.
-        at_fs: u64,
-    },
+    /// In memory.
+    Memory,
 }
 
 /// Whoever wants to see every movement of a line; the test with data values does.
@@ -80,6 +78,8 @@ pub struct Chip<O = ()> {
     directory: Directory,
     /// Main memory.
     pub memory: Memory,
+    /// What lies between.
+    pub network: Network,
     /// What happened so far.
     pub counts: CoherenceCounts,
     /// Whoever watches.
@@ -93,6 +93,7 @@ impl<O: Observer> Chip<O> {
             cores: vec![PrivateCaches::new(config); config.chip.cores],
             directory: Directory::new(&config.directory),
             memory: Memory::new(&config.memory, cycle_fs),
+            network: Network::new(config, cycle_fs),
             counts: CoherenceCounts::default(),
             observer,
         }
@@ -130,18 +131,30 @@ impl<O: Observer> Chip<O> {
         }
     }
 
-    /// A core asks the directory for a line, at `at_fs`. Afterwards it has the line with the right that it needs.
-    pub fn transact(&mut self, core: usize, first_line: u64, purpose: Purpose, at_fs: u64) -> Found {
+    /// A core asks the directory for a line, at `at_fs`. Afterwards it has the line with the right that it needs; where it was
+    /// found, and when it comes.
+    pub fn transact(&mut self, core: usize, first_line: u64, purpose: Purpose, at_fs: u64) -> (Found, u64) {
+        self.transact_late(core, first_line, purpose, (at_fs, 0))
+    }
+
+    /// The same at `at_fs` for the caches, while the question leaves the core so much later.
+    pub(crate) fn transact_late(
+        &mut self,
+        core: usize,
+        first_line: u64,
+        purpose: Purpose,
+        (at_fs, late_fs): (u64, u64),
+    ) -> (Found, u64) {
         let line = self.cores[core].second_line(first_line);
         let here = self.cores[core].state(line);
         let write = purpose == Purpose::Store;
         let found = match here {
             Some(LineState::Shared) if write => {
-                self.invalidate_others(line, core);
-                Found::Upgrade
+                let from_fs = self.network.ask(core, line, (at_fs, late_fs));
+                (Found::Upgrade, self.invalidate_others(line, (core, None), from_fs))
             }
-            Some(_) => Found::Here,
-            None => self.bring(core, line, write, at_fs),
+            Some(_) => (Found::Here, at_fs + late_fs),
+            None => self.bring(core, line, write, (at_fs, late_fs)),
         };
         let state = self.settle(core, line, write, here.is_none(), at_fs);
         self.cores[core].fill_first(first_line, purpose, state);
@@ -149,17 +162,18 @@ impl<O: Observer> Chip<O> {
     }
 
     /// Makes others give up or share the line, without placing it in the asking core's cache yet.
-    fn bring(&mut self, core: usize, line: u64, write: bool, at_fs: u64) -> Found {
+    fn bring(&mut self, core: usize, line: u64, write: bool, (at_fs, late_fs): (u64, u64)) -> (Found, u64) {
+        let from_fs = self.network.ask(core, line, (at_fs, late_fs));
         let Some(holders) = self.directory.touch(line).copied() else {
             self.enter(core, line, at_fs);
-            let at_fs = self.memory.read(line, at_fs);
             self.observer.copied(line, None, Some(core));
-            return Found::Memory { at_fs };
+            return (Found::Memory, self.read(core, line, from_fs, at_fs));
         };
         let from = holders.owning().unwrap_or(holders.cores().trailing_zeros() as usize);
         self.observer.copied(line, Some(from), Some(core));
+        let mut done_fs = self.network.forward(line, (from, core), from_fs);
         if write {
-            self.invalidate_others(line, core);
+            done_fs = done_fs.max(self.invalidate_others(line, (core, Some(from)), from_fs));
         } else if holders.owning().is_some() {
             self.counts.downgrades += 1;
             if self.cores[from].downgrade(line) {
@@ -169,7 +183,15 @@ impl<O: Observer> Chip<O> {
         if let (false, Some(holders)) = (write, self.directory.touch(line)) {
             holders.share(core);
         }
-        Found::Remote
+        (Found::Remote, done_fs)
+    }
+
+    /// When a line comes from memory that the directory looked up at `from_fs`, asked for at `at_fs`.
+    fn read(&mut self, core: usize, line: u64, from_fs: u64, at_fs: u64) -> u64 {
+        let (home, controller) = (Place::Home(line), Place::Controller(line));
+        let there_fs = self.network.send(Message::Control, home, controller, from_fs);
+        let read_fs = self.memory.read(line, there_fs, at_fs);
+        self.network.send(Message::Line, controller, Place::Core(core), read_fs)
     }
 
     /// A line that nobody held gets an entry, which may cost another line its place in the caches.
@@ -181,10 +203,12 @@ impl<O: Observer> Chip<O> {
         }
     }
 
-    fn invalidate_others(&mut self, line: u64, core: usize) {
+    /// Only `core` has the line from now on; when it may write it, if the directory looked it up at `from_fs`. The one that
+    /// sends the line need not be told.
+    fn invalidate_others(&mut self, line: u64, (core, sends): (usize, Option<usize>), from_fs: u64) -> u64 {
         let Some(holders) = self.directory.touch(line) else {
             debug_assert!(false, "a shared line is in the directory");
-            return;
+            return from_fs;
         };
         let others = holders.cores() & !(1 << core);
         holders.own(core);
@@ -194,6 +218,11 @@ impl<O: Observer> Chip<O> {
             self.cores[other].invalidate(line);
             self.observer.dropped(line, other);
         }
+        let told = others & !sends.map_or(0, |sends| 1 << sends);
+        if told == 0 && sends.is_some() {
+            return from_fs;
+        }
+        self.network.invalidate(line, bits(told), core, from_fs)
     }
 
     /// Puts the line into the asking core's second level, or gives it the right to write there. Its state is given back.
@@ -217,10 +246,11 @@ impl<O: Observer> Chip<O> {
         state
     }
 
-    /// A line that a core does not have comes into its second level alone, to be read. Its prefetch buffer asks for it.
-    pub fn bring_back(&mut self, core: usize, line: u64, at_fs: u64) {
-        self.bring(core, line, false, at_fs);
+    /// A line that a core does not have comes into its second level alone, to be read; when. A prefetcher asks for it.
+    pub fn bring_back(&mut self, core: usize, line: u64, at_fs: u64) -> u64 {
+        let (_, done_fs) = self.bring(core, line, false, (at_fs, 0));
         self.settle(core, line, false, true, at_fs);
+        done_fs
     }
 
     /// Another application runs on a core: its OS cache is emptied.
@@ -247,7 +277,8 @@ impl<O: Observer> Chip<O> {
 
     fn write_back(&mut self, line: u64, from: usize, at_fs: u64) {
         self.counts.written_back += 1;
-        self.memory.write(line, at_fs);
+        let there_fs = self.network.send(Message::Line, Place::Core(from), Place::Controller(line), at_fs);
+        self.memory.write(line, there_fs, at_fs);
         self.observer.copied(line, Some(from), None);
     }
 }

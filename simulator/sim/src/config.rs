@@ -1,13 +1,20 @@
 //! The simulated machine as a configuration: every number, its unit and its bounds.
 //!
-//! Defaults are those of the paper's table 2 (Sarangi et al., "Architectural Support for Handling Jitter in Shared Memory
-//! based Parallel Applications"); what the table does not say is marked as our choice in [`COMMENTED_DEFAULT`].
+//! Sizes are those of the paper's table 2 (Sarangi et al., "Architectural Support for Handling Jitter in Shared Memory
+//! based Parallel Applications"); what the table does not say is marked as our choice in [`COMMENTED_DEFAULT`]. The table's
+//! fixed times between caches and to memory are the machine [`PAPER`].
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// The default configuration with a comment for every number, as `quaver sim config` prints it.
 pub const COMMENTED_DEFAULT: &str = include_str!("default.toml");
+
+/// The machine of the paper's table 2 over the default: nothing waits for links or for DRAM.
+pub const PAPER: &str = "network.kind = 'fixed'\nmemory.latency = '300 cycles'";
+
+/// No core has more loads on their way than this.
+pub const MOST_MISSES: usize = 32;
 
 /// A configuration that cannot be simulated.
 #[derive(Debug, Error)]
@@ -39,8 +46,14 @@ pub struct Config {
     pub l1: CacheConfig,
     /// Second-level cache of each core, for both.
     pub l2: CacheConfig,
+    /// What a core's second level brings before it is asked for; runs of earlier versions had none.
+    #[serde(default)]
+    pub prefetch: PrefetchConfig,
     /// The directory of all second-level caches.
     pub directory: DirectoryConfig,
+    /// What lies between the caches, the directory and memory; runs of earlier versions had none.
+    #[serde(default = "NetworkConfig::fixed")]
+    pub network: NetworkConfig,
     /// Main memory.
     pub memory: MemoryConfig,
 }
@@ -55,8 +68,8 @@ pub struct ChipConfig {
     pub frequency_ghz: f64,
     /// Highest frequency that a core may be given, in GHz; not below `frequency_ghz`.
     pub peak_frequency_ghz: f64,
-    /// From a miss in the own second-level cache to data from another, and for a wake-up from core to core, in cycles
-    /// of `frequency_ghz`.
+    /// For a wake-up from core to core, in cycles of `frequency_ghz`. In a fixed network also from a miss in the own
+    /// second-level cache to data from another.
     pub remote_cycles: u64,
     /// How long a thread runs while others wait for its core, in microseconds.
     pub quantum_us: u64,
@@ -66,14 +79,34 @@ pub struct ChipConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreConfig {
-    /// Instructions issued in a cycle, 1 to 4.
+    /// `"in-order"` or `"out-of-order"`.
+    #[serde(default)]
+    pub pipeline: Pipeline,
+    /// Instructions issued (in order) or dispatched (out of order) in a cycle, 1 to 8.
     pub issue_width: u64,
-    /// Cycles lost by a mispredicted branch.
+    /// Entries of the reorder buffer of an out-of-order core, 1 to 1024.
+    #[serde(default = "CoreConfig::usual_rob")]
+    pub rob_entries: usize,
+    /// Loads of an out-of-order core that may be on their way beyond its second level, 1 to 32.
+    #[serde(default = "CoreConfig::usual_misses")]
+    pub load_misses: usize,
+    /// Cycles lost by a mispredicted branch; in an out-of-order core those after it has executed.
     pub mispredict_cycles: u64,
     /// Stores that may be on their way, 1 to 16.
     pub store_buffer_entries: usize,
     /// Cycles from issue to result, by class of instruction.
     pub latency_cycles: Latencies,
+}
+
+/// See [`CoreConfig::pipeline`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pipeline {
+    /// An instruction issues once its operands are there, in order; a load that misses stalls the core.
+    #[default]
+    InOrder,
+    /// The interval model: it dispatches until its reorder buffer is full.
+    OutOfOrder,
 }
 
 /// Cycles from the issue of an instruction to its result; at least 1.
@@ -110,6 +143,29 @@ pub struct CacheConfig {
     pub hit_cycles: u64,
 }
 
+/// The prefetcher of each second level.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrefetchConfig {
+    /// `"none"`, `"next-line"` or `"stride"`.
+    pub kind: PrefetchKind,
+    /// Lines ahead, 1 to 8.
+    pub lines: u64,
+}
+
+/// See [`PrefetchConfig::kind`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PrefetchKind {
+    /// Nothing.
+    #[default]
+    None,
+    /// The lines behind the one that was needed.
+    NextLine,
+    /// Lines as far apart as the last three that the same instruction needed.
+    Stride,
+}
+
 /// The directory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -118,6 +174,30 @@ pub struct DirectoryConfig {
     pub entries: u64,
     /// Ways of a set.
     pub ways: usize,
+}
+
+/// The network of the chip.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkConfig {
+    /// `"mesh"`, or `"fixed"`: `chip.remote_cycles` from cache to cache, and nothing on the way to memory.
+    pub kind: NetworkKind,
+    /// Cycles from router to router, 1 to 100.
+    pub hop_cycles: u64,
+    /// Bytes that a link moves in a cycle, 1 to 256.
+    pub link_octets: u64,
+    /// Cycles of a look-up in a slice of the directory, 0 to 1000.
+    pub directory_cycles: u64,
+}
+
+/// See [`NetworkConfig::kind`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NetworkKind {
+    /// Links between neighbours, with queues.
+    Mesh,
+    /// The same time for each line, as table 2 has it.
+    Fixed,
 }
 
 /// Main memory.
@@ -196,7 +276,13 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The default with the numbers of `text` instead of its own. `memory = "100 ns"` is short for `memory.latency`.
+    /// The machine of the paper's table 2.
+    pub fn paper() -> Self {
+        Self::from_toml("machine = 'paper'").expect("it is a configuration (tested)")
+    }
+
+    /// The default with the numbers of `text` instead of its own. `memory = "100 ns"` is short for `memory.latency`, and
+    /// `machine = "paper"` sets what [`PAPER`] does before the rest of the text.
     ///
     /// # Errors
     /// When the text is no TOML, names what there is not, or a number is out of its bounds; the message says which, and what
@@ -206,6 +292,13 @@ impl Config {
         let mut over: toml::Table = text.parse()?;
         if let Some(latency @ toml::Value::String(_)) = over.get("memory").cloned() {
             over.insert("memory".into(), toml::Table::from_iter([("latency".into(), latency)]).into());
+        }
+        if let Some(machine) = over.remove("machine") {
+            let name = machine.as_str().unwrap_or_default();
+            bounds(["default", "paper"].contains(&name), "machine", &machine, "\"default\" or \"paper\"")?;
+            if name == "paper" {
+                overlay(&mut whole, PAPER.parse()?);
+            }
         }
         overlay(&mut whole, over);
         let config: Self = whole.try_into()?;
@@ -221,7 +314,10 @@ impl Config {
         bounds(first <= second, "l1.line_octets", first, "at most l2.line_octets")?;
         let (first, second) = (self.l1.hit_cycles, self.l2.hit_cycles);
         bounds(first <= second, "l2.hit_cycles", second, "not below l1.hit_cycles")?;
+        let lines = self.prefetch.lines;
+        bounds((1..=8).contains(&lines), "prefetch.lines", lines, "1 to 8")?;
         self.directory.check()?;
+        self.network.check()?;
         self.memory.check()?;
         Ok(self)
     }
@@ -257,8 +353,20 @@ impl ChipConfig {
 }
 
 impl CoreConfig {
+    fn usual_rob() -> usize {
+        Config::default().core.rob_entries
+    }
+
+    fn usual_misses() -> usize {
+        Config::default().core.load_misses
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
-        bounds((1..=4).contains(&self.issue_width), "core.issue_width", self.issue_width, "1 to 4")?;
+        bounds((1..=8).contains(&self.issue_width), "core.issue_width", self.issue_width, "1 to 8")?;
+        let entries = self.rob_entries;
+        bounds((1..=1024).contains(&entries), "core.rob_entries", entries, "1 to 1024")?;
+        let misses = self.load_misses;
+        bounds((1..=MOST_MISSES).contains(&misses), "core.load_misses", misses, "1 to 32")?;
         let entries = self.store_buffer_entries;
         bounds((1..=16).contains(&entries), "core.store_buffer_entries", entries, "1 to 16")?;
         let lost = self.mispredict_cycles;
@@ -309,6 +417,19 @@ impl DirectoryConfig {
     }
 }
 
+impl NetworkConfig {
+    fn fixed() -> Self {
+        Self { kind: NetworkKind::Fixed, ..Config::default().network }
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        bounds((1..=100).contains(&self.hop_cycles), "network.hop_cycles", self.hop_cycles, "1 to 100")?;
+        bounds((1..=256).contains(&self.link_octets), "network.link_octets", self.link_octets, "1 to 256")?;
+        let cycles = self.directory_cycles;
+        bounds(cycles <= 1000, "network.directory_cycles", cycles, "0 to 1000")
+    }
+}
+
 impl MemoryConfig {
     fn check(&self) -> Result<(), ConfigError> {
         let latency = match self.latency {
@@ -351,8 +472,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_is_the_machine_of_table_2() {
-        let config = Config::default();
+    fn the_machine_of_table_2_is_the_default_with_fixed_times() {
+        let config = Config::paper();
         assert_eq!(
             (config.chip.cores, config.chip.frequency_ghz, config.chip.peak_frequency_ghz),
             (16, 3.0, 3.6)
@@ -361,6 +482,19 @@ mod tests {
         assert_eq!((config.l2.sets(), config.l2.ways, config.l2.hit_cycles), (1024, 4, 12));
         assert_eq!((config.directory.entries, config.chip.remote_cycles), (32_768, 30));
         assert_eq!(config.memory.latency, MemoryLatency::Cycles(300));
+        assert_eq!(config.network.kind, NetworkKind::Fixed);
+        let (network, memory) = (config.network.clone(), config.memory.clone());
+        let whole = Config::default();
+        let moved = NetworkConfig { kind: NetworkKind::Mesh, ..network };
+        let queued = MemoryConfig { latency: MemoryLatency::Ddr3, ..memory };
+        assert_eq!(
+            Config { network: moved, memory: queued, ..config.clone() },
+            whole,
+            "nothing else differs"
+        );
+        let own = Config::from_toml("machine = 'paper'\nmemory = '100 ns'").unwrap();
+        assert_eq!(own.memory.latency, MemoryLatency::Nanoseconds(100), "the rest of the text goes over it");
+        assert_eq!(Config::from_toml("machine = 'default'").unwrap(), whole);
         let again = toml::to_string(&config).unwrap();
         assert_eq!(Config::from_toml(&again).unwrap(), config);
     }
@@ -387,6 +521,13 @@ mod tests {
             ("memory.ddr3.banks = 3", "memory.ddr3.banks = 3: a power of two"),
             ("core.latency_cycles.float = 0", "core.latency_cycles.float = 0: 1 to 1000"),
             ("l3.kib = 1", "unknown field `l3`"),
+            ("machine = 'table 2'", "machine = \"table 2\": \"default\" or \"paper\""),
+            ("network.kind = 'ring'", "unknown variant `ring`"),
+            ("prefetch.lines = 9", "prefetch.lines = 9: 1 to 8"),
+            ("core.rob_entries = 0", "core.rob_entries = 0: 1 to 1024"),
+            ("core.load_misses = 33", "core.load_misses = 33: 1 to 32"),
+            ("network.hop_cycles = 0", "network.hop_cycles = 0: 1 to 100"),
+            ("network.link_octets = 512", "network.link_octets = 512: 1 to 256"),
         ] {
             let said = Config::from_toml(text).unwrap_err().to_string();
             assert!(said.contains(named), "{text}: {said}");

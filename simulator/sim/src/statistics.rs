@@ -1,6 +1,7 @@
 //! What a simulation counted, and what follows from it.
 
 use crate::coherence::{CoherenceCounts, SecondLevelCounts};
+use crate::network::NetworkCounts;
 use serde::Serialize;
 
 /// Where a core's time went while it could not issue, in femtoseconds of simulated time.
@@ -81,6 +82,10 @@ pub struct CoreCounts {
     pub from_remote: u64,
     /// Lines from memory.
     pub from_memory: u64,
+    /// Lines that the prefetcher brought, and how many a load has used.
+    pub prefetches: u64,
+    /// See `prefetches`.
+    pub prefetches_used: u64,
     /// Where time went.
     pub stalls: Stalls,
     /// Time in which a thread ran here, waiting for lines too.
@@ -242,6 +247,8 @@ pub struct Results {
     pub memory_reads: u64,
     /// See `memory_reads`.
     pub memory_writes: u64,
+    /// What went over the mesh; none in a fixed network.
+    pub network: Option<NetworkCounts>,
     /// What decided how long it took.
     pub critical_path: CriticalPath,
     /// How often a lock was lent, since nobody could have gone on: its holder waited for one who waited for it.

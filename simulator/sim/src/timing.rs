@@ -8,7 +8,7 @@
 //! after the block's end are waited for in the blocks that follow.
 
 use crate::config::Config;
-use quaver_trace::block::{Block, Class, Dictionary, Registers};
+use quaver_trace::block::{Block, Class, Dictionary, Instruction, Registers};
 
 /// A register's number and a time in slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,17 +56,35 @@ pub(crate) struct Head {
     results: u8,
 }
 
+/// An instruction, as an out-of-order core sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flow {
+    pub(crate) reads: Registers,
+    pub(crate) writes: Registers,
+    /// From its operands, or from the data that it loads, to its result.
+    pub(crate) cycles: u64,
+    pub(crate) loads: bool,
+    pub(crate) serialises: bool,
+}
+
 /// The schedules of all blocks, laid out for speed.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocks {
     heads: Vec<Head>,
     registers: Vec<RegisterSlot>,
     timings: Vec<BlockTiming>,
+    /// Of out-of-order cores alone.
+    flows: Vec<Box<[Flow]>>,
 }
 
 impl Blocks {
     pub(crate) fn new(dictionary: &Dictionary, config: &Config) -> Self {
-        let mut blocks = Self { heads: Vec::new(), registers: Vec::new(), timings: Vec::new() };
+        let mut blocks =
+            Self { heads: Vec::new(), registers: Vec::new(), timings: Vec::new(), flows: Vec::new() };
+        if config.core.pipeline == crate::config::Pipeline::OutOfOrder {
+            let flows = |block: &Block| block.instructions.iter().map(|one| flow(one, config)).collect();
+            blocks.flows = dictionary.blocks.iter().map(flows).collect();
+        }
         for block in &dictionary.blocks {
             let timing = BlockTiming::new(block, config);
             blocks.heads.push(Head {
@@ -88,6 +106,12 @@ impl Blocks {
     #[inline]
     pub(crate) fn head(&self, number: u32) -> &Head {
         &self.heads[number as usize]
+    }
+
+    /// The block's instructions, in an out-of-order core.
+    #[inline]
+    pub(crate) fn flows(&self, number: u32) -> &[Flow] {
+        self.flows.get(number as usize).map_or(&[], |flows| flows)
     }
 
     pub(crate) fn code_lines(&self, number: u32) -> (u64, u64) {
@@ -164,7 +188,7 @@ impl BlockTiming {
 }
 
 impl Pipeline<'_> {
-    fn issue(&mut self, instruction: &quaver_trace::block::Instruction, ports: u8) -> u32 {
+    fn issue(&mut self, instruction: &Instruction, ports: u8) -> u32 {
         let width = self.config.core.issue_width as u32;
         let mut slot = self.next_slot;
         for register in instruction.reads.iter() {
@@ -178,10 +202,8 @@ impl Pipeline<'_> {
             self.first_use[usize::from(register)].get_or_insert(slot);
         }
         let loaded = if instruction.loads { self.config.l1.hit_cycles as u32 } else { 0 };
-        let worked = self.latency_cycles(instruction.class) as u32;
-        // A load that does nothing else has its value from the cache; one that also computes does so afterwards.
-        let plain = instruction.loads && instruction.class == Class::Integer;
-        let cycles = if plain { loaded } else { loaded + worked };
+        let worked = latency_cycles(instruction.class, self.config) as u32;
+        let cycles = if only_loads(instruction) { loaded } else { loaded + worked };
         for register in instruction.writes.iter() {
             self.ready[usize::from(register)] = slot + cycles * width;
             self.written |= 1 << register;
@@ -189,19 +211,6 @@ impl Pipeline<'_> {
         self.next_slot =
             if instruction.class == Class::Serialising { slot + cycles * width } else { slot + 1 };
         slot
-    }
-
-    fn latency_cycles(&self, class: Class) -> u64 {
-        let latency = &self.config.core.latency_cycles;
-        match class {
-            Class::Integer | Class::Branch => latency.integer,
-            Class::Multiply => latency.multiply,
-            Class::Divide => latency.divide,
-            Class::Float => latency.float,
-            Class::FloatMultiply => latency.float_multiply,
-            Class::FloatDivide => latency.float_divide,
-            Class::Serialising => latency.serialising,
-        }
     }
 
     fn uses(&self) -> Box<[RegisterSlot]> {
@@ -217,10 +226,38 @@ impl Pipeline<'_> {
     }
 }
 
+/// Whether it has its value from the cache as it is; a load that also computes does so afterwards.
+fn only_loads(instruction: &Instruction) -> bool {
+    instruction.loads && instruction.class == Class::Integer
+}
+
+fn flow(instruction: &Instruction, config: &Config) -> Flow {
+    let worked = latency_cycles(instruction.class, config);
+    Flow {
+        reads: instruction.reads,
+        writes: instruction.writes,
+        cycles: if only_loads(instruction) { 0 } else { worked },
+        loads: instruction.loads,
+        serialises: instruction.class == Class::Serialising,
+    }
+}
+
+fn latency_cycles(class: Class, config: &Config) -> u64 {
+    let latency = &config.core.latency_cycles;
+    match class {
+        Class::Integer | Class::Branch => latency.integer,
+        Class::Multiply => latency.multiply,
+        Class::Divide => latency.divide,
+        Class::Float => latency.float,
+        Class::FloatMultiply => latency.float_multiply,
+        Class::FloatDivide => latency.float_divide,
+        Class::Serialising => latency.serialising,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaver_trace::block::Instruction;
 
     fn plain(reads: &[u8], writes: &[u8]) -> Instruction {
         let set = |registers: &[u8]| {

@@ -95,6 +95,15 @@ fn whoever_is_ahead_goes_back_where_it_matters() {
     let mut went_back = 0;
     for (text, threads, seeds) in [
         ("", 16, 2),
+        ("machine = 'paper'", 16, 2),
+        ("chip.cores = 6\nl1.kib = 1\nl2.kib = 8\nprefetch.kind = 'next-line'\nprefetch.lines = 4", 6, 4),
+        ("chip.cores = 6\nl1.kib = 1\nl2.kib = 8\nprefetch.kind = 'stride'", 6, 4),
+        (
+            "core.pipeline = 'out-of-order'\nl1.kib = 1\nl2.kib = 8\ncore.rob_entries = 24\nprefetch.kind = 'next-line'",
+            9,
+            4,
+        ),
+        ("core.pipeline = 'out-of-order'\nchip.cores = 3\nchip.quantum_us = 1\ncore.load_misses = 2", 7, 4),
         ("chip.cores = 6\nl1.kib = 1\nl2.kib = 8\ndirectory.entries = 64", 6, 4),
         ("chip.cores = 3\nl1.kib = 1\nl1.ways = 4\nl2.kib = 4\nchip.quantum_us = 1", 9, 4),
         (
@@ -135,7 +144,9 @@ fn a_run_that_is_cut_has_a_path_to_where_it_is() {
 
 #[test]
 fn time_adds_up_on_every_core_and_on_the_critical_path() {
-    for text in ["", "chip.cores = 3\nchip.quantum_us = 1", "memory = 'ddr3'"] {
+    for text in
+        ["", "chip.cores = 3\nchip.quantum_us = 1", "core.pipeline = 'out-of-order'", "machine = 'paper'"]
+    {
         let (results, _) = run(text, 8, 7, u64::MAX);
         for (core, stack) in results.stacks.iter().enumerate() {
             assert_eq!(stack.total_fs(), results.duration_fs, "core {core}, {text:?}: {stack:?}");

@@ -21,7 +21,7 @@ fn cycles_a_load(octets: u64, stride: u64) -> f64 {
         for _ in 0..count {
             lines.iter().for_each(|line| thread.load(*line));
         }
-        run(&Config::default(), vec![thread]).cycles()
+        run(&Config::paper(), vec![thread]).cycles()
     };
     (passes(4) - passes(3)) as f64 / lines.len() as f64
 }
@@ -48,7 +48,7 @@ fn as_many_lines_of_one_set_as_ways_stay_and_one_more_pushes_each_other_out() {
         let thread = |passes: usize| {
             let mut thread = Listed::default();
             (0..passes).for_each(|_| (1..=count).for_each(|way| thread.load(way * sets * line + 0x80)));
-            run(&Config::default(), vec![thread]).cycles()
+            run(&Config::paper(), vec![thread]).cycles()
         };
         (thread(9) - thread(8)) / count
     };
@@ -70,7 +70,7 @@ fn a_line_of_another_core_takes_thirty_cycles_more_than_a_look_into_the_own_cach
         reader.load(0x2000_0000);
         reader.sync(meet);
         lines.iter().for_each(|line| reader.load(*line));
-        let results = run(&Config::default(), vec![reader, other]);
+        let results = run(&Config::paper(), vec![reader, other]);
         assert_eq!(results.cores[0].from_remote, count);
         results.cores[0].stalls.remote_fs / results.cycle_fs
     };
@@ -81,7 +81,7 @@ fn a_line_of_another_core_takes_thirty_cycles_more_than_a_look_into_the_own_cach
 
 #[test]
 fn memory_may_be_given_in_nanoseconds() {
-    let config = Config::from_toml("memory.latency = '200 ns'").unwrap();
+    let config = Config::from_toml("machine = 'paper'\nmemory.latency = '200 ns'").unwrap();
     let of = |count: u64| {
         let mut thread = Listed::default();
         (0..count).for_each(|line| thread.load(0x1000_0000 + (line + 8) * 64));
@@ -94,7 +94,7 @@ fn memory_may_be_given_in_nanoseconds() {
 
 #[test]
 fn dram_with_closed_pages_takes_what_its_timings_add_up_to() {
-    let config = Config::from_toml("memory = 'ddr3'").unwrap();
+    let config = Config::from_toml("machine = 'paper'\nmemory = 'ddr3'").unwrap();
     let of = |count: u64, stride: u64| {
         let mut thread = Listed::default();
         (0..count).for_each(|line| thread.load(0x1000_0000 + (line * stride + 8) * 64));
@@ -121,7 +121,7 @@ fn stores_go_on_their_way_until_the_buffer_is_full() {
         thread.store(0x1000_0000 + 8 * 64);
         thread.work(200);
         (0..count).for_each(|line| thread.store(0x1000_0000 + (line + 20) * 64));
-        run(&Config::default(), vec![thread]).cores[0].stalls
+        run(&Config::paper(), vec![thread]).cores[0].stalls
     };
     assert_eq!(of(8).store_buffer_fs, 0, "eight fit");
     assert!(of(9).store_buffer_fs > 0, "the ninth waits for the first");
@@ -131,7 +131,7 @@ fn stores_go_on_their_way_until_the_buffer_is_full() {
 fn an_access_over_the_end_of_a_line_looks_twice() {
     let mut thread = Listed::default();
     thread.load(0x1000_003c);
-    let results = run(&Config::default(), vec![thread]);
+    let results = run(&Config::paper(), vec![thread]);
     assert_eq!(
         (results.cores[0].loads, results.cores[0].from_memory),
         (2, 3),

@@ -58,8 +58,11 @@ fn program(threads: u32, seed: u64) -> Vec<Listed> {
 fn windows_of_any_length_give_the_same_numbers() {
     for (text, threads) in [
         ("", 16),
+        ("machine = 'paper'", 16),
+        ("core.pipeline = 'out-of-order'\nprefetch.kind = 'next-line'", 16),
+        ("l2.kib = 32\nprefetch.kind = 'next-line'\nprefetch.lines = 8", 16),
         ("chip.cores = 4\nchip.quantum_us = 1", 11),
-        ("l2.kib = 32\ndirectory.entries = 256\nmemory.latency = 'ddr3'", 16),
+        ("l2.kib = 32\ndirectory.entries = 256\nmemory.ddr3.banks = 1\nnetwork.link_octets = 1", 16),
     ] {
         let config = Config::from_toml(text).unwrap();
         for seed in 0..3 {
@@ -75,7 +78,9 @@ fn windows_of_any_length_give_the_same_numbers() {
 
 #[test]
 fn the_time_of_a_core_is_what_it_issued_and_what_held_it_up() {
-    for text in ["", "chip.cores = 4\nchip.quantum_us = 2", "memory.latency = 'ddr3'"] {
+    for text in
+        ["", "machine = 'paper'", "core.pipeline = 'out-of-order'", "chip.cores = 4\nchip.quantum_us = 2"]
+    {
         let results = run(&Config::from_toml(text).unwrap(), program(12, 5));
         let slot_fs = results.cycle_fs / 2;
         for (number, core) in results.cores.iter().enumerate() {

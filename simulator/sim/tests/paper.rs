@@ -27,7 +27,7 @@ impl Laid {
         let reader = TraceReader::open(armour::decode(text.as_bytes()).unwrap()).unwrap();
         let steps = reader.threads().map(|thread| reader.steps(thread)).collect::<Vec<_>>();
         let mut program = Program::read(name, (*reader.dictionary).clone(), steps).unwrap();
-        let machine = Config::default();
+        let machine = Config::paper();
         let made = MadeActivity { longest_blocks: 20_000, ..MadeActivity::default() };
         let mut dictionary = (*reader.dictionary).clone();
         let epochs = made.epochs(&mut dictionary);

@@ -37,7 +37,7 @@ impl Naive {
 }
 
 fn twins(text: &str, spread: u64, seed: u64) {
-    let config = Config::from_toml(text).unwrap();
+    let config = Config::from_toml(&format!("machine = 'paper'\n{text}")).unwrap();
     let mut chip = Chip::new(&config, 1, ());
     let naive = |cache: &quaver_sim::config::CacheConfig| Naive {
         lines: Vec::new(),

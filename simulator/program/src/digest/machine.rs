@@ -1,6 +1,6 @@
 //! The simulated machine in words: where it differs from the default, and what it is in a line.
 
-use quaver_sim::config::{CacheConfig, Config, MemoryLatency};
+use quaver_sim::config::{CacheConfig, Config, MemoryLatency, NetworkKind, Pipeline};
 use quaver_view::Cell;
 use serde::{Deserialize, Serialize};
 
@@ -49,8 +49,16 @@ pub fn words(config: &Config) -> String {
         MemoryLatency::Nanoseconds(ns) => format!("{ns} ns"),
         MemoryLatency::Ddr3 => "DDR3".to_owned(),
     };
+    let pipeline = match config.core.pipeline {
+        Pipeline::InOrder => "in order".to_owned(),
+        Pipeline::OutOfOrder => format!("out of order over {} entries", config.core.rob_entries),
+    };
+    let network = match config.network.kind {
+        NetworkKind::Mesh => "mesh · ",
+        NetworkKind::Fixed => "",
+    };
     format!(
-        "{cores}, {}-issue in order, {} GHz · L1 {} · L2 {} · directory {} entries · memory {memory}",
+        "{cores}, {}-issue {pipeline}, {} GHz · L1 {} · L2 {} · directory {} entries · {network}memory {memory}",
         config.core.issue_width,
         chip.frequency_ghz,
         cache(&config.l1),
@@ -68,12 +76,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_machine_in_a_line() {
-        assert_eq!(
-            words(&Config::default()),
-            "16 cores, 2-issue in order, 3 GHz · L1 32 KiB 2-way 2 cycles · L2 256 KiB 4-way 12 cycles · \
-             directory 32,768 entries · memory 300 cycles"
-        );
+    fn the_default_machine_and_the_papers_in_a_line() {
+        let same = "16 cores, 2-issue in order, 3 GHz · L1 32 KiB 2-way 2 cycles · L2 256 KiB 4-way 12 cycles · \
+                    directory 32,768 entries";
+        assert_eq!(words(&Config::default()), format!("{same} · mesh · memory DDR3"));
         assert_eq!(differences(&Config::default()), []);
+        assert_eq!(words(&Config::paper()), format!("{same} · memory 300 cycles"));
+        let ahead = Config::from_toml("core.pipeline = 'out-of-order'\ncore.issue_width = 4").unwrap();
+        let said = words(&ahead);
+        assert!(said.starts_with("16 cores, 4-issue out of order over 128 entries, 3 GHz"), "{said}");
+        let keys: Vec<String> =
+            differences(&Config::paper()).into_iter().map(|difference| difference.key).collect();
+        assert_eq!(keys, ["memory.latency", "network.kind"]);
     }
 }

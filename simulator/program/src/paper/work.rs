@@ -79,7 +79,7 @@ impl<'a> Work<'a> {
             plan,
             calibration,
             arms: arms_of(&plan.args.only),
-            machine: Config::default(),
+            machine: Config::paper(),
             progress: Progress::shares(plan.args.output.quiet),
             began: Instant::now(),
             done: (0, 1),

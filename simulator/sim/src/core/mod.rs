@@ -8,15 +8,17 @@
 //! ```
 //! `run` has the way of blocks that hit (nearly all), and that of the rest, access by access; both give the same.
 
+mod fetched;
 mod question;
 mod run;
+mod window;
 
 pub use question::{Asked, Question};
 pub(crate) use run::Limits;
 
 use crate::branch::Predictor;
-use crate::coherence::{Disturbance, PrivateCaches, Purpose};
-use crate::config::Config;
+use crate::coherence::{Disturbance, Found, PrivateCaches, Purpose};
+use crate::config::{Config, PrefetchKind};
 use crate::feed::{Ahead, FeedPosition};
 use crate::statistics::CoreCounts;
 use crate::store_buffer::StoreBuffer;
@@ -146,6 +148,7 @@ struct Checkpoint {
     ready_fs: [u64; Registers::COUNT],
     stores: StoreBuffer,
     place: FeedPosition,
+    fetched: fetched::Fetched,
     questions: usize,
     performed: usize,
     disturbed: Vec<Disturbed>,
@@ -162,6 +165,9 @@ pub(crate) struct Core {
     numbers: CoreNumbers,
     pub(crate) questions: Questions,
     predictor: Predictor,
+    window: window::Window,
+    fetched: fetched::Fetched,
+    prefetches: bool,
     kept: Checkpoint,
     /// Whether each access is told.
     watches: bool,
@@ -193,6 +199,7 @@ impl Core {
             ready_fs,
             stores,
             place: FeedPosition::default(),
+            fetched: fetched::Fetched::default(),
             questions: 0,
             performed: 0,
             disturbed: Vec::new(),
@@ -205,6 +212,9 @@ impl Core {
             numbers: CoreNumbers::new(config),
             questions: Questions::default(),
             predictor: Predictor::default(),
+            window: window::Window::new(config),
+            fetched: fetched::Fetched::default(),
+            prefetches: config.prefetch.kind != PrefetchKind::None,
             kept,
             watches,
             performed: Vec::new(),
@@ -279,6 +289,10 @@ impl Core {
     pub(crate) fn keep(&mut self, caches: &mut PrivateCaches, feed: Option<&mut Ahead>) {
         caches.keep();
         self.predictor.keep();
+        self.window.keep();
+        if self.prefetches {
+            self.kept.fetched = self.fetched;
+        }
         self.kept.state = self.state;
         if self.state.latest_fs > self.state.now_fs {
             self.kept.ready_fs = self.ready_fs;
@@ -350,6 +364,8 @@ impl Core {
     ) {
         caches.go_back();
         self.predictor.go_back();
+        self.window.go_back();
+        self.fetched = self.kept.fetched;
         self.state = self.kept.state;
         if self.state.latest_fs > self.state.now_fs {
             self.ready_fs = self.kept.ready_fs;
@@ -417,11 +433,15 @@ impl Core {
         &mut self,
         question: &Question,
         first_line: u64,
-        done_fs: u64,
+        (found, done_fs): (Found, u64),
         feed: &Ahead,
         blocks: &Blocks,
     ) -> u64 {
         let Doing::WaitsForLine { since_fs, purpose } = self.state.doing else { return 0 };
+        if self.window.is_used() && purpose == Purpose::Load {
+            self.load_answered(question, first_line, (found, done_fs), feed);
+            return 0;
+        }
         self.state.doing = Doing::Runs;
         let hidden_fs = if purpose == Purpose::Fetch { 0 } else { self.cycles_fs(self.numbers.first_cycles) };
         let lost_fs = done_fs.saturating_sub(since_fs + hidden_fs);
@@ -436,6 +456,12 @@ impl Core {
             Stage::Next => {}
         }
         lost_fs
+    }
+
+    /// The instruction whose load the core waits for.
+    pub(crate) fn load_source(&self, feed: &Ahead) -> Option<u64> {
+        let Stage::Accesses { next, .. } = self.state.stage else { return None };
+        Some(self.source(feed.access(next).instruction))
     }
 
     /// The step of synchronisation that the core waited for was taken at `at_fs`.

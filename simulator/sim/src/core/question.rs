@@ -8,6 +8,8 @@ use crate::store_buffer::MOST_ENTRIES;
 pub struct Question {
     /// When it is at the directory.
     pub at_fs: u64,
+    /// How much later it leaves the core: an out-of-order core asks before it has the address.
+    pub late_fs: u64,
     /// What is asked.
     pub what: Asked,
 }
@@ -24,12 +26,20 @@ pub enum Asked {
         /// Whether the kernel asks.
         supervisor: bool,
     },
+    /// What its prefetcher brings next: a load used this prefetched line for the first time.
+    Prefetch {
+        /// By the second level's line size.
+        second_line: u64,
+        /// The instruction.
+        source: u64,
+    },
     /// The step of synchronisation, or the end, that the core's steps are at.
     Special,
 }
 
-/// A core's questions on their way: of each place of the store buffer, and one that it waits for.
-const MOST: usize = MOST_ENTRIES + 2;
+/// A core's questions on their way: of each place of the store buffer, one that it waits for, and those of its prefetcher, which
+/// are answered before the core goes on.
+const MOST: usize = MOST_ENTRIES + 4;
 
 /// Questions in the order of their time.
 #[derive(Clone, Debug)]
@@ -40,7 +50,7 @@ pub(crate) struct Questions {
 
 impl Default for Questions {
     fn default() -> Self {
-        Self { questions: [Question { at_fs: u64::MAX, what: Asked::Special }; MOST], count: 0 }
+        Self { questions: [Question { at_fs: u64::MAX, late_fs: 0, what: Asked::Special }; MOST], count: 0 }
     }
 }
 

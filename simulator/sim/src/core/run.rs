@@ -30,7 +30,7 @@ struct Tally {
 
 /// Why the blocks that hit came to an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stopped {
+pub(super) enum Stopped {
     /// At a limit, or at something that is not done in passing.
     Here,
     /// There are no more steps.
@@ -66,11 +66,19 @@ impl Core {
                 Stage::Next => {
                     self.change_frequency();
                     let limits = Limits { until_fs, ..limits };
-                    if self.pass(limits, caches, feed, blocks) == Stopped::Empty {
+                    let stopped = if self.window.is_used() {
+                        self.begin_in_window(feed, blocks)
+                    } else {
+                        self.pass(limits, caches, feed, blocks)
+                    };
+                    if stopped == Stopped::Empty {
                         return;
                     }
                 }
                 Stage::Fetch { line } => self.fetch(line, caches, feed, blocks),
+                Stage::Accesses { .. } if self.window.is_used() => {
+                    self.flow(limits.until_fs, caches, feed, blocks);
+                }
                 Stage::Accesses { next, second_half } => {
                     self.access(next, second_half, limits.until_fs, caches, feed, blocks);
                 }
@@ -160,11 +168,11 @@ impl Core {
     }
 
     /// A step that is no block must not pass the stores before it.
-    fn special(&mut self, step: Step) {
+    pub(super) fn special(&mut self, step: Step) {
         self.state.doing = Doing::WaitsForSync;
         self.state.counts.sync_steps += u64::from(step != Step::End);
         let at_fs = self.state.now_fs + self.way_fs();
-        self.questions.ask(Question { at_fs, what: Asked::Special });
+        self.questions.ask(Question { at_fs, late_fs: 0, what: Asked::Special });
     }
 
     /// How long a step that is no block takes to the directory, femtoseconds.
@@ -254,6 +262,10 @@ impl Core {
         blocks: &Blocks,
     ) -> bool {
         let purpose = if access.write { Purpose::Store } else { Purpose::Load };
+        // Its first use is a question, which is not asked in passing.
+        if self.fetched.has(self.second_line(first_line)) {
+            return false;
+        }
         let slot = blocks.slot(self.state.block, access.instruction);
         let at_fs = passage.start_fs + u64::from(slot) * self.state.slot_fs;
         let supervisor = blocks.head(self.state.block).kernel;
@@ -328,6 +340,8 @@ impl Core {
     pub(super) fn after_fetch(&mut self, line: u64, feed: &Ahead, blocks: &Blocks) {
         if line < blocks.head(self.state.block).code_lines.1 {
             self.state.stage = Stage::Fetch { line: line + 1 };
+        } else if self.window.is_used() {
+            self.state.stage = Stage::Accesses { next: self.state.accesses.0, second_half: false };
         } else {
             self.turn_to(self.state.accesses.0, false, feed, blocks);
         }
@@ -379,7 +393,11 @@ impl Core {
                 Local::First => self.tell(self.state.now_fs, access.address, access.write),
                 Local::Second => {
                     self.tell(self.state.now_fs, access.address, access.write);
-                    let lost_fs = self.second_level(purpose, caches.looked_cycles());
+                    let mut lost_fs = self.second_level(purpose, caches.looked_cycles());
+                    if purpose == Purpose::Load {
+                        lost_fs +=
+                            self.waits_for_fetched(line, access.instruction, self.state.now_fs, lost_fs);
+                    }
                     self.delay(lost_fs);
                 }
                 Local::Ask if access.write => {
@@ -400,7 +418,7 @@ impl Core {
     }
 
     #[inline]
-    fn lines(&self, access: &Access) -> (u64, u64) {
+    pub(super) fn lines(&self, access: &Access) -> (u64, u64) {
         let last = access.address.wrapping_add(u64::from(access.octets.max(1)) - 1);
         (access.address >> self.numbers.first_shift, last >> self.numbers.first_shift)
     }
@@ -438,6 +456,14 @@ impl Core {
         lost_fs
     }
 
+    /// How much longer a load takes than the second level does, if its line was prefetched and is still on its way.
+    fn waits_for_fetched(&mut self, first_line: u64, instruction: u16, at_fs: u64, lost_fs: u64) -> u64 {
+        let data_fs = at_fs + lost_fs + self.cycles_fs(self.numbers.first_cycles);
+        let more_fs = self.used_fetched(first_line, self.source(instruction), (at_fs, data_fs));
+        self.state.counts.stalls.second_level_fs += more_fs;
+        more_fs
+    }
+
     /// Whether the store could go on its way; if not, the core waits and tries again.
     fn store_misses(&mut self, line: u64, cycles: u64, blocks: &Blocks) -> bool {
         let second_line = self.second_line(line);
@@ -470,7 +496,11 @@ impl Core {
     fn ask(&mut self, first_line: u64, purpose: Purpose, cycles: u64, blocks: &Blocks) {
         let at_fs = self.state.now_fs + self.cycles_fs(cycles);
         let supervisor = blocks.head(self.state.block).kernel;
-        self.questions.ask(Question { at_fs, what: Asked::Line { first_line, purpose, supervisor } });
+        self.questions.ask(Question {
+            at_fs,
+            late_fs: 0,
+            what: Asked::Line { first_line, purpose, supervisor },
+        });
     }
 }
 

@@ -16,7 +16,15 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
             Asked::Line { first_line, purpose, supervisor } => {
                 self.disturb(index, self.chip.second_line(first_line), purpose);
                 self.chip.cores[index].request(supervisor, question.at_fs);
+                let source = self.load_source(index, purpose);
                 self.answer_line(index, &question, first_line, purpose);
+                if let Some(source) = source {
+                    self.prefetch(index, self.chip.second_line(first_line), source);
+                }
+                Ok(())
+            }
+            Asked::Prefetch { second_line, source } => {
+                self.prefetch(index, second_line, source);
                 Ok(())
             }
             Asked::Special if self.places[index].kernel.is_some() => self.kernel_special(index),
@@ -88,25 +96,44 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
         }
     }
 
+    /// The instruction that loads, where a load is answered.
+    fn load_source(&self, index: usize, purpose: Purpose) -> Option<u64> {
+        let core = &self.cores[index];
+        match (purpose, &self.places[index].kernel, self.places[index].thread) {
+            (Purpose::Load, Some(kernel), _) => core.load_source(&kernel.feed),
+            (Purpose::Load, None, Some(thread)) => core.load_source(&self.feeds[thread]),
+            _ => None,
+        }
+    }
+
+    /// The core's prefetcher brings what may follow this line.
+    fn prefetch(&mut self, index: usize, line: u64, source: u64) {
+        for line in self.prefetchers[index].needed(line, source) {
+            if self.chip.cores[index].state(line).is_none() {
+                self.disturb(index, line, Purpose::Load);
+                let at_fs = self.chip.bring_back(index, line, self.now_fs);
+                self.cores[index].prefetched(line, at_fs);
+            }
+        }
+    }
+
     fn answer_line(&mut self, index: usize, question: &Question, first_line: u64, purpose: Purpose) {
         let core = &mut self.cores[index];
-        let at_fs = question.at_fs;
-        let found = self.chip.transact(index, first_line, purpose, at_fs);
-        let done_fs = match found {
-            Found::Here => core.arriving(first_line, at_fs).unwrap_or(at_fs),
-            Found::Upgrade | Found::Remote => at_fs + self.remote_fs,
-            Found::Memory { at_fs } => at_fs,
-        };
+        let (at_fs, late_fs) = (question.at_fs, question.late_fs);
+        let (found, mut done_fs) = self.chip.transact_late(index, first_line, purpose, (at_fs, late_fs));
+        if found == Found::Here {
+            done_fs = core.arriving(first_line, done_fs).unwrap_or(done_fs);
+        }
         let lost_fs = match (purpose, &self.places[index].kernel, self.places[index].thread) {
             (Purpose::Store, ..) => {
                 core.store_answered(question, first_line, done_fs);
                 0
             }
             (_, Some(kernel), _) => {
-                core.line_answered(question, first_line, done_fs, &kernel.feed, &self.blocks)
+                core.line_answered(question, first_line, (found, done_fs), &kernel.feed, &self.blocks)
             }
             (_, None, Some(thread)) => {
-                core.line_answered(question, first_line, done_fs, &self.feeds[thread], &self.blocks)
+                core.line_answered(question, first_line, (found, done_fs), &self.feeds[thread], &self.blocks)
             }
             (_, None, None) => 0,
         };
@@ -115,13 +142,13 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
             Found::Here => counts.asked_here += 1,
             Found::Upgrade => counts.upgrades += 1,
             Found::Remote => counts.from_remote += 1,
-            Found::Memory { .. } => counts.from_memory += 1,
+            Found::Memory => counts.from_memory += 1,
         }
         match (purpose, found) {
             (Purpose::Fetch, _) => counts.stalls.fetch_fs += lost_fs,
             (_, Found::Here) => counts.stalls.second_level_fs += lost_fs,
             (_, Found::Upgrade | Found::Remote) => counts.stalls.remote_fs += lost_fs,
-            (_, Found::Memory { .. }) => counts.stalls.memory_fs += lost_fs,
+            (_, Found::Memory) => counts.stalls.memory_fs += lost_fs,
         }
     }
 
@@ -132,7 +159,7 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
             Some(done_fs) if done_fs <= self.now_fs => true,
             done => {
                 let at_fs = done.unwrap_or(self.now_fs + self.cycle_fs);
-                core.questions.ask(Question { at_fs, what: Asked::Special });
+                core.questions.ask(Question { at_fs, late_fs: 0, what: Asked::Special });
                 false
             }
         }

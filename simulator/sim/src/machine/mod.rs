@@ -20,6 +20,7 @@ use crate::core::{Core, Doing, Limits};
 use crate::error::SimulationError;
 use crate::feed::Feed;
 use crate::hooks::{Hooks, NoHooks};
+use crate::prefetcher::Prefetcher;
 use crate::record::Record;
 use crate::statistics::{CriticalPath, Results, TimeStack, levels};
 use crate::threads::Threads;
@@ -43,6 +44,7 @@ pub struct Machine<S: Steps, H: Hooks = NoHooks> {
     cores: Vec<Core>,
     places: Vec<CoreContext<H::Kernel>>,
     feeds: Vec<Feed<S>>,
+    prefetchers: Vec<Prefetcher>,
     threads: Threads,
     record: Record,
     hooks: H,
@@ -83,6 +85,7 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
             chip: Chip::new(config, cycle_fs, ()).with_second_level(&hooks.second_level(), config),
             cores: (0..count).map(|index| Core::new(config, index, rest_fs, H::WATCHES)).collect(),
             places: (0..count).map(|core| CoreContext::new(hooks.first_alarm_fs(core))).collect(),
+            prefetchers: vec![Prefetcher::new(config.prefetch.kind, config.prefetch.lines); count],
             threads: Threads::new(steps.len()),
             record: Record::new(steps.len()),
             feeds: steps.into_iter().map(Feed::new).collect(),
@@ -264,6 +267,7 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
             coherence: self.chip.counts,
             memory_reads: self.chip.memory.reads,
             memory_writes: self.chip.memory.writes,
+            network: self.chip.network.counts(),
             critical_path: self.critical_path(),
             lent_locks: self.threads.lent,
             second_level: self.second_level_counts(),
