@@ -352,7 +352,7 @@ fn perfetto_finds_our_thread_states_and_blames_nobody_for_an_interrupt() {
         let event: serde_json::Value = serde_json::from_str(event).expect("an object");
         let of = |name: &str| event[name].as_u64().expect("a number");
         let (thread, start, end) = (of("id"), of("start_ns"), of("end_ns"));
-        if event["kind_name"] == "thread" && thread != 0 {
+        if event["kind_name"] == "thread" && thread != 0 && end > start {
             intervals.insert([of("cpu"), start, end - start, thread]);
         }
         if event["kind_name"] == "wakeup" {

@@ -67,7 +67,8 @@ impl Trace<'_> {
         for event in drawing.events {
             let kind = EventKind::from_repr(event.kind);
             let which = match kind {
-                Some(EventKind::Thread) => 0,
+                // What takes no time is no interval of a state.
+                Some(EventKind::Thread) if event.end_ns > event.start_ns => 0,
                 // That the thread is to be woken; that it was woken is another record of some tracers.
                 Some(EventKind::Wakeup) if event.detail == 1 => 1,
                 _ => continue,

@@ -16,13 +16,10 @@ const MOST_PACKETS: usize = 1 << 15;
 const STRETCHES: usize = 16;
 /// Slopes are taken between stretches up to so many apart. A sender that skips a slot then spoils fewer than a fifth.
 const LAGS: usize = 4;
-/// After a silence of so long the pace is learned anew, ...
+/// Stretches before one that tell how early its packets can be due.
+const RECENT: usize = 4;
+/// After a silence of so long the pace is learned anew.
 const SILENCE_NS: i64 = 2_000_000_000;
-/// ... and where packets follow each other within this part of the period, and are earlier than those of these stretches before.
-const FASTER: f64 = 0.9;
-const RECENT: usize = 8;
-/// Distances are taken over so many packets, where a stretch has four times as many: several that come at once are no pace.
-const MOST_LAG: usize = 32;
 
 /// A packet by its number, extended over wraps, and its time.
 #[derive(Clone, Copy, Debug)]
@@ -72,19 +69,19 @@ impl LivePace {
     fn end_stretch(&mut self) -> Vec<Judged> {
         let origin = self.here[0].number;
         let period_ns = self.period_ns();
-        let known = period_ns.filter(|_| self.earliest.len() >= STRETCHES / 2);
-        if known.is_some_and(|period_ns| self.becomes_faster(period_ns)) {
-            *self = Self { last_ns: self.last_ns, ..Self::default() };
-            return Vec::new();
-        }
         let residual = |point: &Point| point.residual_ns(origin, period_ns.unwrap_or(0.0));
         let least = self.here.iter().copied().min_by_key(residual);
+        let known = period_ns.filter(|_| self.earliest.len() >= STRETCHES / 2);
+        // A sender that becomes faster comes before its slots: that makes nobody late who came when due before.
+        let recent = self.earliest.iter().rev().skip(1).take(RECENT);
+        let floor_ns = recent.map(residual).min().unwrap_or(i64::MIN);
         let judged = match (known, least) {
             (Some(_), Some(least)) => {
                 let mut earliest_ns = residual(&least);
                 let judge = |point: &Point| {
                     earliest_ns = earliest_ns.min(residual(point));
-                    Judged { at_ns: point.ns, lateness_ns: residual(point) - earliest_ns }
+                    let due_ns = earliest_ns.max(floor_ns).min(residual(point));
+                    Judged { at_ns: point.ns, lateness_ns: residual(point) - due_ns }
                 };
                 let mut judged: Vec<Judged> = self.before.iter().rev().map(judge).collect();
                 judged.reverse();
@@ -99,28 +96,6 @@ impl LivePace {
         std::mem::swap(&mut self.before, &mut self.here);
         self.here.clear();
         judged
-    }
-
-    /// Whether the sender left its period for a shorter one. One that catches up only makes good for what was late before.
-    fn becomes_faster(&self, period_ns: f64) -> bool {
-        let lag = (self.here.len() / 4).clamp(1, MOST_LAG);
-        let mut paces: Vec<f64> = self
-            .here
-            .iter()
-            .zip(self.here.iter().skip(lag))
-            .filter_map(|(from, to)| slope(from, to))
-            .collect();
-        paces.sort_by(f64::total_cmp);
-        let Some(own_ns) = paces.get(paces.len() / 2).filter(|own| **own < FASTER * period_ns) else {
-            return false;
-        };
-        let gained_ns = (period_ns - own_ns) * self.here.len() as f64;
-        let origin = self.here[0].number;
-        let residual = |point: &Point| point.residual_ns(origin, period_ns) as f64;
-        let earlier = self.earliest.iter().rev().take(RECENT).chain(&self.before);
-        let earlier = earlier.map(residual).reduce(f64::min);
-        let last = self.here.last().map(residual);
-        earlier.zip(last).is_some_and(|(earlier, last)| earlier - last >= gained_ns / 2.0)
     }
 
     /// Median slope between the earliest packets of stretches.
