@@ -106,12 +106,14 @@ def main():
     words.add_argument("quaver", type=os.path.abspath)
     words.add_argument("directory", type=pathlib.Path)
     words.add_argument("--seeds", type=int, default=20)
-    words.add_argument("--for", dest="time", default="2min")
+    words.add_argument("--for", dest="time", default="200s")
     words.add_argument("causes", nargs="*", default=list(CAUSES), metavar="CAUSE", help=", ".join(CAUSES))
     args = words.parse_intermixed_args()
     if unknown := [cause for cause in args.causes if cause not in CAUSES]:
         sys.exit(f"truth_cures: no such cause: {unknown[0]}; there are {', '.join(CAUSES)}")
     args.directory.mkdir(parents=True, exist_ok=True)
+    # What was planted ends with this program.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     rows = []
     with open(args.directory / "cures.jsonl", "a") as out:
         for seed in range(1, args.seeds + 1):
