@@ -43,7 +43,9 @@ class Planted:
 
     def __enter__(self):
         kind = "spins" if self.cause == "quota" else "sleeps"
-        python = [sys.executable, "-c", RECEIVER, str(self.port), kind]
+        # Threads of the machine itself run beside it: a receiver before all of these lacks nothing.
+        first = ["chrt", "-f", "10"] if self.cause == "nothing" else []
+        python = [*first, sys.executable, "-c", RECEIVER, str(self.port), kind]
         self.receiver = self.start(python, stdout=subprocess.PIPE, text=True)
         self.receiver.stdout.readline()
         source = ["chrt", "-f", "40", self.quaver, "source", f"127.0.0.1:{self.port}", "--period", "500us", "--pace", "sleep"]
