@@ -375,7 +375,7 @@ mod tests {
                 assert!(decoded(LINK_RAW_IP, &[], &packet[..length]).network.is_some(), "{tunnel} {length}");
             }
         }
-        // Without its flag, or of another version, what is inside is not known.
+        // A header without its flag, or of another version, hides what is inside.
         for packet in [
             outer_udp(4789, &[0; 8], &ethernet),
             outer_udp(6081, &[0x40, 0, 8, 0, 0, 0, 9, 0], &ip),

@@ -371,9 +371,10 @@ impl<'a> Engine<'a> {
         let asleep_from = asleep_in.map_or(to, |since_ns| since_ns.clamp(from, to));
         let mut cursor = from;
         let faults = self.faults;
-        for (start_ns, end_ns) in faults.within(life.thread, from, asleep_from) {
+        for (start_ns, end_ns, inferred) in faults.within(life.thread, from, asleep_from) {
             self.rest(cursor, start_ns, cut);
             self.push(Segment { start_ns, end_ns, event: u32::MAX }, Some(FAULTS), false, cut);
+            self.drafts.last_mut().into_iter().for_each(|draft| draft.inferred = inferred);
             cursor = end_ns;
         }
         self.rest(cursor, asleep_from, cut);

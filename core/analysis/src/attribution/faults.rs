@@ -31,7 +31,9 @@ pub(crate) struct Faults {
 struct Stretch {
     start_ns: i64,
     end_ns: i64,
-    /// Until when the fault lasted.
+    /// Until when a record or a sample shows the fault, or its usual cost lasts.
+    shown_until_ns: i64,
+    /// Until when it lasted, by others of that length too.
     fault_until_ns: i64,
     /// Signs of the thread in it come at least this far without a silence.
     heard_until_ns: i64,
@@ -77,19 +79,23 @@ impl Faults {
         for stretch in self.by_thread.values_mut().flatten() {
             let (samples, in_fault) = seen[&stretch.order()];
             if in_fault >= FEWEST_SAMPLES && in_fault * 2 > samples {
-                stretch.fault_until_ns = stretch.fault_until_ns.max(stretch.heard_until_ns);
+                stretch.fault_until_ns = stretch.shown_until_ns.max(stretch.heard_until_ns);
             }
         }
     }
 
-    /// What of `from..to` a thread spent in page faults, in order.
-    pub(crate) fn within(&self, thread: u32, from: i64, to: i64) -> impl Iterator<Item = (i64, i64)> {
+    /// What of `from..to` a thread spent in page faults, in order, and whether only others of that length say so.
+    pub(crate) fn within(&self, thread: u32, from: i64, to: i64) -> impl Iterator<Item = (i64, i64, bool)> {
         let all = self.by_thread.get(&thread).map_or(&[][..], Vec::as_slice);
         let first = all.partition_point(|stretch| stretch.end_ns <= from);
         let inside = all[first..].iter().take_while(move |stretch| stretch.start_ns < to);
-        inside
-            .map(move |stretch| (stretch.start_ns.max(from), stretch.fault_until_ns.min(to)))
-            .filter(|(from, to)| from < to)
+        let parts = inside.flat_map(|stretch| {
+            let Stretch { start_ns, shown_until_ns, fault_until_ns, .. } = *stretch;
+            [(start_ns, shown_until_ns, false), (shown_until_ns, fault_until_ns, true)]
+        });
+        parts
+            .map(move |(start_ns, end_ns, inferred)| (start_ns.max(from), end_ns.min(to), inferred))
+            .filter(|(from, to, _)| from < to)
     }
 }
 
@@ -124,11 +130,17 @@ fn stretches(life: &Life<'_>, marks: &Marks, cost_ns: i64) -> Vec<Stretch> {
         let left = life.left_after(start_ns).unwrap_or(usual_end_ns);
         let end_ns = next.min(border).min(left.max(usual_end_ns)).max(start_ns);
         let soon = next == end_ns && next - start_ns <= SOON * cost_ns && usual_end_ns > start_ns;
-        let fault_until_ns = if soon { next } else { usual_end_ns.min(end_ns) };
-        stretches.push(heard(
-            Stretch { start_ns, end_ns, fault_until_ns, heard_until_ns: start_ns, samples: 0, in_fault: 0 },
-            &marks.samples,
-        ));
+        let shown_until_ns = if soon { next } else { usual_end_ns.min(end_ns) };
+        let stretch = Stretch {
+            start_ns,
+            end_ns,
+            shown_until_ns,
+            fault_until_ns: shown_until_ns,
+            heard_until_ns: start_ns,
+            samples: 0,
+            in_fault: 0,
+        };
+        stretches.push(heard(stretch, &marks.samples));
     }
     stretches
 }
@@ -144,13 +156,14 @@ fn heard(mut stretch: Stretch, samples: &[(i64, bool)]) -> Stretch {
         if !silent {
             stretch.heard_until_ns = at;
             if in_fault {
-                stretch.fault_until_ns = stretch.fault_until_ns.max(at);
+                stretch.shown_until_ns = stretch.shown_until_ns.max(at);
             }
         }
     }
     if !silent && stretch.end_ns - stretch.heard_until_ns <= LONGEST_SILENCE_NS {
         stretch.heard_until_ns = stretch.end_ns;
     }
+    stretch.fault_until_ns = stretch.shown_until_ns;
     stretch
 }
 

@@ -46,6 +46,11 @@ fn slow_faults_are_faults_where_samples_find_the_receiver_in_them() {
     let last = LENGTH - LENGTH / APART * APART + APART;
     assert!(faults + code >= late_ns() - 20_000, "{faults} {code}");
     assert!(code <= last, "{code}");
+    let analysis = analyze(&run);
+    let cause = found(&analysis.summary.causes, "faults").unwrap();
+    // The usual 1 us of each is certain, and of the eight that a sample met all before it. The rest is inferred.
+    let certain_ns = body(cause) - cause.inferred_ns;
+    assert!((LENGTH / APART * 1_000..LENGTH / 10).contains(&certain_ns), "{certain_ns}");
 }
 
 #[test]

@@ -71,7 +71,7 @@ impl Steps {
         if returned { self.release(usize::MAX, before) } else { self.release(STAY_BACK, before) }
     }
 
-    /// The end: what is held is known.
+    /// At the end of the capture, decides about the packets that are still held.
     pub(super) fn finish(&mut self, before: u64) -> Vec<Held> {
         let held = self.release(STAY_BACK_AT_END, before);
         if held.is_empty() { std::mem::take(&mut self.held) } else { held }
