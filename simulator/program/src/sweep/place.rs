@@ -283,8 +283,8 @@ impl SweepDirectory {
 }
 
 impl Log {
-    /// Writes a line.
-    pub(super) fn tell(&mut self, what: &str, point: &str, took_s: Option<f64>) {
+    /// Writes a line, at once and as a whole.
+    pub(super) fn tell(&self, what: &str, point: &str, took_s: Option<f64>) {
         let line = Logged {
             what: what.to_owned(),
             point: point.to_owned(),
@@ -295,7 +295,7 @@ impl Log {
         let mut text = serde_json::to_vec(&line).unwrap_or_default();
         text.push(b'\n');
         // The log helps to foretell how long the rest takes; nothing depends on it.
-        let _ = self.file.write_all(&text);
+        let _ = (&self.file).write_all(&text);
     }
 }
 

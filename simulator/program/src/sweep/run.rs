@@ -122,7 +122,7 @@ pub(super) fn do_missing(
         interrupt,
         quiet,
     };
-    work.run(&todo, &mut sweep.place.log(shard)?)
+    work.run(&todo, &sweep.place.log(shard)?)
 }
 
 /// Whether the files that these points need are still those of the plan.

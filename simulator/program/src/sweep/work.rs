@@ -49,7 +49,7 @@ pub(super) struct Worked {
 
 enum WorkerMessage {
     Begins(usize),
-    Ends(usize, Duration),
+    Ends(usize),
     Fails(usize, String),
     /// Nothing more can be kept.
     Broken(anyhow::Error),
@@ -69,6 +69,8 @@ struct Shared<'a> {
     todo: &'a [usize],
     next: AtomicUsize,
     stop: AtomicBool,
+    /// Each worker writes its own lines, so that no point is kept before the log has its begin.
+    log: &'a Log,
     ideals: Ideals,
     /// By worker: which part of its point is done, in millionths.
     reached: Vec<AtomicU64>,
@@ -79,13 +81,14 @@ impl Work<'_> {
     ///
     /// # Errors
     /// A point cannot be kept.
-    pub(super) fn run(&self, todo: &[usize], log: &mut Log) -> anyhow::Result<Worked> {
+    pub(super) fn run(&self, todo: &[usize], log: &Log) -> anyhow::Result<Worked> {
         let workers = self.jobs.min(todo.len()).max(1);
         let shared = Shared {
             work: self,
             todo,
             next: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
+            log,
             ideals: Ideals::default(),
             reached: (0..workers).map(|_| AtomicU64::new(0)).collect(),
         };
@@ -96,38 +99,27 @@ impl Work<'_> {
                 scope.spawn(move || shared.serve(worker, &told));
             }
             drop(told);
-            self.watch(&shared, &heard, log)
+            self.watch(&shared, &heard)
         })
     }
 
-    fn watch(
-        &self,
-        shared: &Shared<'_>,
-        heard: &Receiver<WorkerMessage>,
-        log: &mut Log,
-    ) -> anyhow::Result<Worked> {
+    fn watch(&self, shared: &Shared<'_>, heard: &Receiver<WorkerMessage>) -> anyhow::Result<Worked> {
         let line = Progress::shares(self.quiet);
         let began = Instant::now();
         let cost = |point: usize| self.plan.traces[self.points.all[point].trace].steps.max(1);
         let whole: u64 = shared.todo.iter().map(|point| cost(*point)).sum();
-        let id = |point: usize| &self.points.all[point].id;
         let (mut worked, mut ended, mut running, mut broken) = (Worked::default(), 0, Vec::new(), None);
         loop {
             match heard.recv_timeout(SHOWN_EACH) {
-                Ok(WorkerMessage::Begins(point)) => {
-                    running.push(point);
-                    log.tell("begins", id(point), None);
-                }
-                Ok(WorkerMessage::Ends(point, took)) => {
+                Ok(WorkerMessage::Begins(point)) => running.push(point),
+                Ok(WorkerMessage::Ends(point)) => {
                     ended += cost(point);
                     running.retain(|one| *one != point);
                     worked.done += 1;
-                    log.tell("ends", id(point), Some(took.as_secs_f64()));
                 }
                 Ok(WorkerMessage::Fails(point, why)) => {
                     ended += cost(point);
                     running.retain(|one| *one != point);
-                    log.tell("fails", id(point), None);
                     let words = self.points.all[point].words(self.plan);
                     line.tell(&format!("quaver: {words}: {why}"));
                     worked.failed.push((point, why));
@@ -165,6 +157,8 @@ impl Shared<'_> {
         let mut open: Option<(usize, Trace)> = None;
         while !self.is_over() {
             let Some(&number) = self.todo.get(self.next.fetch_add(1, Ordering::Relaxed)) else { return };
+            let id = &self.work.points.all[number].id;
+            self.log.tell("begins", id, None);
             // Whoever listens is there until all workers have ended.
             let _ = told.send(WorkerMessage::Begins(number));
             let became = self.one(number, worker, &mut open);
@@ -173,11 +167,17 @@ impl Shared<'_> {
                 Ok(Became::Interrupted) => return,
                 Ok(Became::Stopped(why)) => WorkerMessage::Fails(number, why),
                 Ok(Became::PointResult(done, took)) => match self.work.place.keep_point(&done) {
-                    Ok(()) => WorkerMessage::Ends(number, took),
+                    Ok(()) => {
+                        self.log.tell("ends", id, Some(took.as_secs_f64()));
+                        WorkerMessage::Ends(number)
+                    }
                     Err(error) => WorkerMessage::Broken(error),
                 },
                 Err(error) => WorkerMessage::Fails(number, sentence(&error)),
             };
+            if matches!(news, WorkerMessage::Fails(..)) {
+                self.log.tell("fails", id, None);
+            }
             let _ = told.send(news);
         }
     }
