@@ -129,7 +129,11 @@ fn same_numbers(one: &Value, other: &Value) {
         numbers(value, "", &mut found);
         found
     };
-    assert_eq!(of(one), of(other));
+    let (one, other) = (of(one), of(other));
+    // The first that differs: all of them would hide it.
+    let differs = one.iter().zip(&other).enumerate().find(|(_, (one, other))| one != other);
+    assert_eq!(differs, None);
+    assert_eq!(one.len(), other.len());
 }
 
 /// Scrubs a run, searches the copy, and compares its numbers with those of the run.

@@ -163,6 +163,11 @@ pub enum SyncKind {
     GivenBack = 30,
     /// A lock, condition, semaphore or barrier was initialised; the first [`MOST_INITIALISED`] of a thread.
     Initialised = 31,
+    /// A try found the lock held, the first of a row: the thread tries again until it gets the lock, and has no other event and gets no
+    /// other lock meanwhile. Detail: [`SyncObject`].
+    TryEntry = 32,
+    /// A try of the row got the lock. Detail: how many had failed, at most [`u32::MAX`].
+    TryExit = 33,
     /// Not an event: an anchor of the clock, at a new chunk and now and then.
     Anchor = 40,
 }
@@ -198,7 +203,10 @@ impl SyncKind {
 
     /// Whether such an event is a call's entry or return, or a step of a thread's life: no note about an object, no anchor.
     pub const fn is_call(self) -> bool {
-        !matches!(self, Self::Taken | Self::GivenBack | Self::Initialised | Self::Anchor)
+        !matches!(
+            self,
+            Self::Taken | Self::GivenBack | Self::Initialised | Self::TryEntry | Self::TryExit | Self::Anchor
+        )
     }
 
     /// All of them, in the order of their numbers.
@@ -243,6 +251,8 @@ pub mod outcome_flags {
     pub const OUTCOME_MASK: u8 = 0x1f;
     /// The unlock happens inside a wait on a condition, which gives its mutex back.
     pub const INSIDE_WAIT: u8 = 1 << 5;
+    /// Of a wait on a condition: the thread had returned from a wait on it and got no lock since, so that it kept the mutex.
+    pub const AGAIN: u8 = 1 << 5;
     /// A free lock was got for reading: others may have it, too.
     pub const FOR_READING: u8 = 1 << 6;
     /// The lock was held when it was asked for, or somebody waited when it was given back.

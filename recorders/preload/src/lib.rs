@@ -32,6 +32,7 @@ mod exports;
 mod handoffs;
 mod hooks;
 mod image;
+mod latest;
 mod marks;
 mod real;
 mod ring;

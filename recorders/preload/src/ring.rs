@@ -5,6 +5,7 @@
 //! never changes hands, and new chunks lie at higher addresses.
 
 use crate::handoffs::Origin;
+use crate::latest::{Latest, Progress};
 use crate::samples::Samples;
 use crate::{arch, segment, start, system};
 use quaver_abi::sync::{
@@ -41,6 +42,8 @@ pub(crate) struct Thread {
     started_by_us: AtomicU32,
     /// Its samples of free locks.
     samples: Samples,
+    /// Its latest failed try or wait on a condition.
+    latest: Latest,
 }
 const _: () = assert!(size_of::<Thread>() <= arch::THREAD_BYTES);
 
@@ -149,6 +152,19 @@ impl Thread {
         self.started_by_us.load(Ordering::Relaxed) != 0
     }
 
+    /// Its latest failed try or wait on a condition.
+    #[inline(always)]
+    pub(crate) fn latest(&self) -> &Latest {
+        &self.latest
+    }
+
+    /// How far it has come.
+    pub(crate) fn progress(&self) -> Progress {
+        let [locks, read] = [&self.ring().free_locks, &self.ring().free_read_locks];
+        let free = locks.load(Ordering::Relaxed).wrapping_add(read.load(Ordering::Relaxed));
+        Progress { next: self.next.load(Ordering::Relaxed), free }
+    }
+
     /// Thread id, of a thread that has a ring.
     pub(crate) fn id(&self) -> u32 {
         self.ring().facts.first().map_or(0, |word| *word as u32)
@@ -159,6 +175,7 @@ impl Thread {
         self.end.store(0, Ordering::Relaxed);
         self.chunks.store(0, Ordering::Relaxed);
         self.samples.begin();
+        self.latest.begin();
         self.ring.store((&raw const NOWHERE).cast_mut(), Ordering::Relaxed);
         self.started_by_us.store(u32::from(origin.is_some()), Ordering::Relaxed);
         if let Some(chunk) = segment::take_chunk(1) {

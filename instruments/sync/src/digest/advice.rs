@@ -1,6 +1,6 @@
 //! What to change in a program or on its host, each with the figures of this run that bear it out. Nothing is advised without.
 
-use super::contention::{ContentionSummary, LockSummary, Share};
+use super::contention::{ConditionSummary, ContentionSummary, LockSummary, Share};
 use super::names::SyncNames;
 use quaver_sync_analysis::sync::{Activity, Cause, CauseFigures, Pattern, Spending, ThreadShare};
 use quaver_view::Cell;
@@ -23,8 +23,8 @@ const MOVED: f64 = 0.1;
 /// A change.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Advice {
-    /// What kind of change, in one word: `shorten-hold`, `sleep-outside`, `split-lock`, `batch`, `priority-inheritance`, `more-cpus`,
-    /// `others-off`, `quota`, `pin`, `spin-less`.
+    /// What kind of change, in one word: `shorten-hold`, `sleep-outside`, `split-lock`, `batch`, `priority-inheritance`,
+    /// `lock-not-try`, `signal-one`, `more-cpus`, `others-off`, `quota`, `pin`, `spin-less`.
     pub kind: &'static str,
     /// What to do.
     pub change: String,
@@ -44,6 +44,7 @@ fn time(ns: u64) -> Cell {
 pub(super) fn of(contention: &ContentionSummary, causes: &[CauseFigures], names: &SyncNames) -> Vec<Advice> {
     let locks = &contention.locks;
     let mut all: Vec<Advice> = locks.iter().flat_map(|lock| of_lock(lock, contention, names)).collect();
+    all.extend(contention.conditions.iter().filter_map(signal_one));
     all.extend(
         [
             more_cpus(contention),
@@ -111,6 +112,7 @@ fn of_lock(lock: &LockSummary, contention: &ContentionSummary, names: &SyncNames
         });
     }
     all.extend(batch(lock, contention));
+    all.extend(lock_not_try(lock, contention));
     if one.patterns.contains(&Pattern::PriorityInversion) {
         all.push(Advice {
             kind: "priority-inheritance",
@@ -146,6 +148,46 @@ fn batch(lock: &LockSummary, contention: &ContentionSummary) -> Option<Advice> {
             Cell::Count(one.contended),
             Cell::FineDuration(hand_over_ns),
             Cell::FineDuration(hold_ns)
+        )],
+    })
+}
+
+/// A lock that threads try to get in loops.
+fn lock_not_try(lock: &LockSummary, contention: &ContentionSummary) -> Option<Advice> {
+    let (one, lived_ns) = (&lock.figures, lived_ns(contention));
+    (one.tried.total_ns as f64 >= MATTERS * lived_ns as f64).then(|| Advice {
+        kind: "lock-not-try",
+        change: format!("Wait for {} in a call that blocks rather than in a loop of tries.", lock.name),
+        gain: None,
+        at_most: false,
+        evidence: vec![format!(
+            "Threads tried for {}, {} of their time: it was got {} times so, after {} tries that failed.",
+            time(one.tried.total_ns),
+            Cell::part(one.tried.total_ns, lived_ns),
+            Cell::Count(one.tried.count),
+            Cell::Count(one.failed_tries)
+        )],
+    })
+}
+
+/// A condition that is broadcast, and most of who is woken waits again at once.
+fn signal_one(condition: &ConditionSummary) -> Option<Advice> {
+    let one = &condition.figures;
+    // Beside these, one thread for each broadcast had something to do.
+    let idle = one.again.saturating_sub(one.broadcasts);
+    let often = one.broadcasts >= ENOUGH_WAITS && idle as f64 >= LEADS * one.woken as f64;
+    often.then(|| Advice {
+        kind: "signal-one",
+        change: format!("Signal {} rather than broadcast it, if one waiter is enough.", condition.name),
+        gain: None,
+        at_most: false,
+        evidence: vec![format!(
+            "{} broadcasts and {} signals woke threads {} times. {} times the thread waited again without having given the mutex \
+             back.",
+            Cell::Count(one.broadcasts),
+            Cell::Count(one.signals),
+            Cell::Count(one.woken),
+            Cell::Count(one.again)
         )],
     })
 }

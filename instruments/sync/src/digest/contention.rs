@@ -4,7 +4,7 @@ use super::names::SyncNames;
 use super::origins::Origin;
 use quaver_host::names::system_call_name;
 use quaver_sync_analysis::replay::{Gains, LockGain};
-use quaver_sync_analysis::sync::{Contention, LockFigures, PlaceShare, Sums, ThreadTime};
+use quaver_sync_analysis::sync::{ConditionFigures, Contention, LockFigures, PlaceShare, Sums, ThreadTime};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -22,6 +22,10 @@ pub struct ContentionSummary {
     pub kernel_seen: bool,
     /// Waits for all locks together, each from the call to its return.
     pub wait: Sums,
+    /// Rows of tries for all locks together, each from the first try that failed to the one that got the lock.
+    pub tried: Sums,
+    /// Conditions whose waiters waited again at once.
+    pub conditions: Vec<ConditionSummary>,
     /// Time in run queues behind threads of the program itself, of all threads, nanoseconds.
     pub crowded_ns: u64,
     /// The locks that were waited for longest.
@@ -56,6 +60,16 @@ pub struct LockSummary {
     /// Its figures.
     #[serde(flatten)]
     pub figures: LockFigures,
+}
+
+/// One condition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ConditionSummary {
+    /// What it is called.
+    pub name: String,
+    /// Its figures.
+    #[serde(flatten)]
+    pub figures: ConditionFigures,
 }
 
 /// A named part of some time.
@@ -135,6 +149,12 @@ pub(super) fn name(found: Contention, gains: Gains, names: &SyncNames) -> Conten
     ContentionSummary {
         kernel_seen: found.kernel_seen,
         wait: found.wait,
+        tried: found.tried,
+        conditions: found
+            .conditions
+            .into_iter()
+            .map(|figures| ConditionSummary { name: object(figures.process, figures.address), figures })
+            .collect(),
         crowded_ns: found.crowded_ns,
         locks,
         locks_left_out: found.locks_left_out,

@@ -16,7 +16,7 @@ mod warnings;
 
 pub use advice::Advice;
 pub use compensation::{CompensationFacts, PolicyFacts};
-pub use contention::{ContentionSummary, LockSummary, Share, ThreadSummary};
+pub use contention::{ConditionSummary, ContentionSummary, LockSummary, Share, ThreadSummary};
 pub use facts::{KernelFacts, SyncFacts, UprobeFacts, set_facts};
 use names::FutexWords;
 pub use names::SyncNames;

@@ -9,6 +9,8 @@ use quaver_view::{Block, Cell, Section, Table, Text, text};
 const TOLD: usize = 5;
 /// What a lock's sentence names of a kind.
 const NAMED: usize = 2;
+/// Heading of the column that is there where any lock was got by tries.
+const TRIED: &str = "tried";
 /// A part of a wait below this share is not worth words.
 const WORTH_TELLING: f64 = 0.05;
 
@@ -21,14 +23,16 @@ fn got(lock: &LockFigures) -> Cell {
 /// The locks; none without waits for any.
 pub(super) fn locks(digest: &SyncDigest) -> Option<Section> {
     let contention = &digest.summary.contention;
-    if contention.wait.count == 0 {
+    let is_sought = |lock: &&LockSummary| lock.figures.wait.count + lock.figures.tried.count > 0;
+    if contention.wait.count + contention.tried.count == 0 {
         return None;
     }
-    let columns = [
+    let mut columns = vec![
         "lock",
         "got",
         "contended",
         "waited",
+        TRIED,
         "share",
         "longest",
         "held",
@@ -37,28 +41,37 @@ pub(super) fn locks(digest: &SyncDigest) -> Option<Section> {
         "if halved",
         "pattern",
     ];
+    let is_shown = |heading: &str| heading != TRIED || contention.tried.count > 0;
+    let place = columns.iter().position(|heading| *heading == TRIED);
+    columns.retain(|heading| is_shown(heading));
     let mut table = Table::new(columns).first_rows(2 * FIRST_ROWS).terminal_first(FIRST_ROWS);
-    for lock in contention.locks.iter().filter(|lock| lock.figures.wait.count > 0) {
+    let sought_ns = contention.wait.total_ns + contention.tried.total_ns;
+    for lock in contention.locks.iter().filter(is_sought) {
         let one = &lock.figures;
         let patterns: Vec<&str> = one.patterns.iter().map(|pattern| pattern.name()).collect();
-        table.row([
+        let mut cells = vec![
             Cell::from(&*lock.name),
             got(one),
             one.contended_share().map(Cell::Share).into(),
             time(one.wait.total_ns),
-            Cell::part(one.wait.total_ns, contention.wait.total_ns),
-            time(one.wait.max_ns),
+            if one.tried.count > 0 { time(one.tried.total_ns) } else { Cell::Missing },
+            Cell::part(one.sought_ns(), sought_ns),
+            time(one.wait.max_ns.max(one.tried.max_ns)),
             time(one.held_ns),
             time(one.handed_over_ns),
             one.hold.mean_ns().map(Cell::FineDuration).into(),
             lock.gain.map(|gain| Cell::Share(gain.hold_halved)).into(),
             patterns.join(", ").into(),
-        ]);
+        ];
+        if let Some(place) = place.filter(|_| !is_shown(TRIED)) {
+            cells.remove(place);
+        }
+        table.row(cells);
     }
     let note =
         "whole waits, from the call to its return; the classes above count only what follows a release";
     let section = Section::new("contention", "Waiting for locks").note(note).with(table);
-    let worst = contention.locks.iter().filter(|lock| lock.figures.wait.count > 0);
+    let worst = contention.locks.iter().filter(is_sought);
     let told = worst.take(TOLD).map(|lock| sentence(lock, digest)).collect();
     let section = replay_notes(contention).into_iter().map(Block::Note).fold(section, Section::with);
     let notes = contention.unnamed.iter().map(|words| Block::Note(words.as_str().into()));
@@ -100,6 +113,15 @@ fn by_name(threads: &[ThreadShare], names: &SyncNames) -> Vec<Share> {
 fn sentence(lock: &LockSummary, digest: &SyncDigest) -> Text {
     let (one, names) = (&lock.figures, &digest.names);
     let mut words = format!("{}: waited {}.", lock.name, time(one.wait.total_ns));
+    if one.tried.count > 0 {
+        words += &format!(
+            " Got {} times in loops of tries, after {} in all and {} tries that failed, the longest {}.",
+            Cell::Count(one.tried.count),
+            time(one.tried.total_ns),
+            Cell::Count(one.failed_tries),
+            time(one.tried.max_ns)
+        );
+    }
     if let Some(origin) = &lock.origin {
         words += &format!(" It was {}.", origin.words());
     }
@@ -218,7 +240,7 @@ pub(super) fn threads(summary: &SyncSummary) -> Option<Section> {
 pub(super) fn verdict(summary: &SyncSummary, names: &SyncNames) -> Option<Text> {
     let contention = &summary.contention;
     let worst = contention.locks.first()?;
-    let (whole_ns, one) = (contention.wait.total_ns, &worst.figures);
+    let (whole_ns, one) = (contention.wait.total_ns + contention.tried.total_ns, &worst.figures);
     if whole_ns < summary.results.settings.threshold_ns {
         return None;
     }
@@ -227,21 +249,27 @@ pub(super) fn verdict(summary: &SyncSummary, names: &SyncNames) -> Option<Text> 
         sums
     });
     let owner = owner.into_iter().max_by_key(|(thread, ns)| (*ns, std::cmp::Reverse(*thread)));
-    let held = owner.map_or_else(String::new, |(thread, ns)| {
+    let worth = owner.filter(|(_, ns)| *ns as f64 >= WORTH_TELLING * one.sought_ns() as f64);
+    let held = worth.map_or_else(String::new, |(thread, ns)| {
         let function =
             worst.owner_functions.first().map_or_else(String::new, |one| format!(" in {}", one.name));
         format!(
             ", {} of it while {} held it{function}",
-            Cell::part(ns, one.wait.total_ns),
+            Cell::part(ns, one.sought_ns()),
             names.thread(thread)
         )
     });
+    let is_tried = one.tried.total_ns as f64 >= WORTH_TELLING * one.sought_ns() as f64 && one.tried.count > 0;
+    let tried = match is_tried {
+        true => format!(", {} of it in loops of tries", Cell::part(one.tried.total_ns, one.sought_ns())),
+        false => String::new(),
+    };
     let patterns: Vec<&str> = one.patterns.iter().map(|pattern| pattern.name()).collect();
     let pattern = if patterns.is_empty() { String::new() } else { format!(" ({})", patterns.join(", ")) };
     Some(text!(
-        "Threads waited {} for locks, {} for {}{pattern}{held}.",
+        "Threads waited {} for locks, {} for {}{pattern}{tried}{held}.",
         time(whole_ns),
-        time(one.wait.total_ns),
+        time(one.sought_ns()),
         worst.name
     ))
 }

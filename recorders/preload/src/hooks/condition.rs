@@ -5,7 +5,7 @@ use crate::marks::{self, Call, Marked};
 use crate::real::{Object, Time};
 use crate::ring;
 use libc::c_int;
-use quaver_abi::sync::SyncKind;
+use quaver_abi::sync::{SyncKind, outcome_flags};
 
 #[inline(always)]
 fn wait_by(condition: Object, mutex: Object, site: usize, make: impl FnOnce() -> c_int) -> c_int {
@@ -13,6 +13,7 @@ fn wait_by(condition: Object, mutex: Object, site: usize, make: impl FnOnce() ->
         let what = Marked::with(Call::Wait, condition as usize, mutex as usize);
         return marks::around_cancellable(what, make);
     };
+    let again = thread.latest().is(condition as usize, thread.progress());
     lock::given_back_inside_wait(thread, mutex as usize, site);
     let call = Blocking {
         entry: SyncKind::WaitEntry,
@@ -20,9 +21,13 @@ fn wait_by(condition: Object, mutex: Object, site: usize, make: impl FnOnce() ->
         object: condition as u64,
         site: site as u64,
         detail: mutex as usize as u32,
-        flags: 0,
+        flags: if again { outcome_flags::AGAIN } else { 0 },
     };
-    cancellable(thread, call, None, outcome_of, make)
+    let result = cancellable(thread, call, None, outcome_of, make);
+    if result == 0 {
+        thread.latest().set(condition as usize, 0, thread.progress());
+    }
+    result
 }
 
 pub(crate) unsafe extern "C-unwind" fn wait(condition: Object, mutex: Object, site: usize) -> c_int {

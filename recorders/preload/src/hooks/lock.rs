@@ -7,7 +7,7 @@
 
 use super::{Blocking, CONTENDED, outcome_of, sample};
 use crate::marks::{self, Call, Marked};
-use crate::ring::{self, Ring};
+use crate::ring::{self, Event, Ring};
 use crate::{arch, shared, waiters};
 use libc::c_int;
 use quaver_abi::sync::{SyncKind, SyncObject, SyncOutcome};
@@ -157,11 +157,41 @@ pub(crate) fn try_lock(lock: Lock, attempt: impl FnOnce() -> c_int) -> c_int {
     let Some(thread) = ring::current() else { return marks::around(lock.marked(), attempt) };
     let result = attempt();
     match result {
-        0 | libc::EOWNERDEAD => lock.was_free(thread),
-        libc::EBUSY => arch::count(&thread.ring().busy_tries),
+        0 | libc::EOWNERDEAD => {
+            if thread.latest().was(lock.address) {
+                row_ends(thread, lock.address, lock.site);
+            }
+            lock.was_free(thread);
+        }
+        libc::EBUSY => failed_again(thread, lock.address, lock.site, lock.object),
         _ => {}
     }
     result
+}
+
+/// One more try has failed: the first of a row, or another one.
+#[cold]
+#[inline(never)]
+fn failed_again(thread: &ring::Thread, address: usize, site: usize, object: SyncObject) {
+    arch::count(&thread.ring().busy_tries);
+    if thread.latest().is(address, thread.progress()) {
+        return thread.latest().fail_again();
+    }
+    let (object, detail) = (address as u64, object as u32);
+    thread.put(Event { kind: SyncKind::TryEntry, outcome: 0, object, site: site as u64, detail });
+    thread.latest().set(address, 1, thread.progress());
+}
+
+/// A row of tries may end with this one, which got the lock.
+#[cold]
+#[inline(never)]
+fn row_ends(thread: &ring::Thread, address: usize, site: usize) {
+    let is_row = thread.latest().is(address, thread.progress());
+    let detail = u32::try_from(thread.latest().end()).unwrap_or(u32::MAX);
+    if is_row {
+        let (object, site) = (address as u64, site as u64);
+        thread.put(Event { kind: SyncKind::TryExit, outcome: 0, object, site, detail });
+    }
 }
 
 /// Gives back a lock. One that nobody waits for is not even stamped, for reading the counter takes longer than all else here.

@@ -32,8 +32,8 @@ mod tests;
 pub use event::{AnyEvent, KernelEvent, KernelKind, KernelReason, SyncEvent, ThreadId};
 pub use keys::SHARED_ADDRESS;
 pub use ledger::{
-    Activity, CallShare, Contention, Ledger, LockFigures, PATTERN_SHARE, PairShare, Pattern, PlaceShare,
-    RootShare, SoFar, Spending, ThreadShare, ThreadTime,
+    Activity, CallShare, ConditionFigures, Contention, Ledger, LockFigures, PATTERN_SHARE, PairShare,
+    Pattern, PlaceShare, RootShare, SoFar, Spending, ThreadShare, ThreadTime,
 };
 pub use observer::{Buffer, Message, Observer, Operation, Wakeup};
 pub use protocol::Protocol;

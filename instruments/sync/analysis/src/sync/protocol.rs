@@ -167,7 +167,13 @@ impl<O: Observer> Protocol<O> {
             SyncKind::CreateExit => self.created(event, slot),
             SyncKind::ThreadStart => self.start(event, slot),
             SyncKind::ThreadExit => self.end(slot),
-            SyncKind::Anchor | SyncKind::Taken | SyncKind::GivenBack | SyncKind::Initialised => {}
+            // No calls.
+            SyncKind::Anchor
+            | SyncKind::Taken
+            | SyncKind::GivenBack
+            | SyncKind::Initialised
+            | SyncKind::TryEntry
+            | SyncKind::TryExit => {}
         }
         self.recount(slot);
     }

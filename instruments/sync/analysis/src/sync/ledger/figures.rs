@@ -258,6 +258,12 @@ pub struct LockFigures {
     pub contended: u64,
     /// Waits for it, those that timed out included: from the call to its return.
     pub wait: Sums,
+    /// Rows of tries that got it, from the first that failed: waits in a loop of the program's own. They are no part of `wait`.
+    #[serde(default)]
+    pub tried: Sums,
+    /// Tries that failed in these rows.
+    #[serde(default)]
+    pub failed_tries: u64,
     /// Of the wait: somebody held it.
     pub held_ns: u64,
     /// Of the wait: it had been given back, and the next owner was on its way.
@@ -300,11 +306,34 @@ pub struct LockFigures {
 }
 
 impl LockFigures {
+    /// Time for which threads waited for it or tried to get it, nanoseconds.
+    pub const fn sought_ns(&self) -> u64 {
+        self.wait.total_ns + self.tried.total_ns
+    }
+
     /// Share of the times it was got that it was held by another thread first, 0 to 1; none where it was never got.
     pub fn contended_share(&self) -> Option<f64> {
         let all = self.contended + self.free;
         (all > 0).then(|| self.contended as f64 / all as f64)
     }
+}
+
+/// A condition whose waiters wait again at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ConditionFigures {
+    /// Process image.
+    pub process: u16,
+    /// Address.
+    pub address: u64,
+    /// Times that a wait on it returned without an error.
+    pub woken: u64,
+    /// Waits that began with the mutex kept since a wait on it returned: who was woken found nothing to do, or did it with the mutex
+    /// held. Of `woken`, but for the last of each thread.
+    pub again: u64,
+    /// Signals.
+    pub signals: u64,
+    /// Broadcasts.
+    pub broadcasts: u64,
 }
 
 /// All locks and all threads.
@@ -314,9 +343,15 @@ pub struct Contention {
     pub kernel_seen: bool,
     /// Waits for all locks together.
     pub wait: Sums,
+    /// Rows of tries for all locks together.
+    #[serde(default)]
+    pub tried: Sums,
+    /// Conditions whose waiters waited again at once, the most often first.
+    #[serde(default)]
+    pub conditions: Vec<ConditionFigures>,
     /// Time in run queues behind threads of the program itself, of all threads.
     pub crowded_ns: u64,
-    /// The locks that were waited for longest.
+    /// The locks that were waited or tried for longest.
     pub locks: Vec<LockFigures>,
     /// Locks that are not listed.
     pub locks_left_out: u64,

@@ -102,8 +102,19 @@ macro_rules! add {
 }
 
 impl Lock {
-    pub(super) fn wait_ns(&self) -> u64 {
-        self.figures.wait.total_ns
+    /// Time for which anybody waited for it or tried to get it.
+    pub(super) fn sought_ns(&self) -> u64 {
+        self.figures.sought_ns()
+    }
+
+    pub(super) fn rows(&self) -> &Sums {
+        &self.figures.tried
+    }
+
+    /// A row of tries has got it.
+    pub(super) fn tried(&mut self, ns: u64, failed: u64) {
+        self.figures.tried.add(ns);
+        self.figures.failed_tries += failed;
     }
 
     pub(super) fn waits(&self) -> &Sums {

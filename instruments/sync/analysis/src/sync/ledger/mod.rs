@@ -4,6 +4,7 @@
 //! A wait for a lock is cut at each unlock of it. Until an unlock the unlocking thread was the owner; what it did meanwhile is
 //! in its log. docs/methodology/sync.md has the rules.
 
+mod conditions;
 mod figures;
 mod lock;
 mod log;
@@ -13,13 +14,14 @@ mod thread;
 mod tests;
 
 pub use figures::{
-    Activity, CallShare, Contention, LockFigures, PATTERN_SHARE, PairShare, Pattern, PlaceShare, RootShare,
-    SoFar, Spending, ThreadShare, ThreadTime,
+    Activity, CallShare, ConditionFigures, Contention, LockFigures, PATTERN_SHARE, PairShare, Pattern,
+    PlaceShare, RootShare, SoFar, Spending, ThreadShare, ThreadTime,
 };
 
 use super::event::{AnyEvent, KernelEvent, KernelKind, SyncEvent, ThreadId};
 use super::keys::{AddressMap, ObjectKey};
 use super::results::Sums;
+use conditions::Conditions;
 use lock::{GivenBack, Holder, Lock, Slice, Waiter};
 use log::{Doing, Piece, Root};
 use quaver_abi::record::OffCpu;
@@ -56,6 +58,7 @@ pub struct Ledger {
     open: BTreeSet<(u64, u32)>,
     /// Waits for locks that are not kept.
     others: Sums,
+    conditions: Conditions,
 }
 
 impl Ledger {
@@ -102,13 +105,17 @@ impl Ledger {
                     lock.end_hold(event.thread, self.now_ns);
                 }
             }
+            SyncKind::TryEntry => self.threads[slot as usize].row = Some((key, self.now_ns)),
+            SyncKind::TryExit => self.end_row(event, slot, key),
             SyncKind::WaitEntry => self.enter(event, slot, Spending::Condition),
             SyncKind::SemWaitEntry => self.enter(event, slot, Spending::Semaphore),
             SyncKind::BarrierEntry => self.enter(event, slot, Spending::Barrier),
             SyncKind::JoinEntry => self.enter(event, slot, Spending::Join),
             SyncKind::FutexWaitEntry => self.enter(event, slot, Spending::Futex),
+            SyncKind::SignalEntry | SyncKind::BroadcastEntry => self.conditions.woken_by(key, event.kind),
             SyncKind::WaitExit => {
                 self.leave(slot, Spending::Condition);
+                self.conditions.returned(event);
                 self.took_again(event);
             }
             SyncKind::SemWaitExit => self.leave(slot, Spending::Semaphore),
@@ -173,6 +180,18 @@ impl Ledger {
         if call.spending == Spending::Lock {
             self.end_wait(slot, &call, false, self.now_ns);
         }
+    }
+
+    /// A row of tries has got the lock.
+    fn end_row(&mut self, event: &SyncEvent, slot: u32, key: ObjectKey) {
+        let Some((_, since_ns)) = self.threads[slot as usize].row.take_if(|(object, _)| *object == key)
+        else {
+            return;
+        };
+        if self.locks.len() >= KEPT_LOCKS && !self.locks.contains_key(&key) {
+            return;
+        }
+        self.locks.entry(key).or_default().tried(self.now_ns - since_ns, event.detail.into());
     }
 
     fn ask(&mut self, event: &SyncEvent, slot: u32, key: ObjectKey) {
@@ -426,8 +445,10 @@ impl Ledger {
         }
         let mut wait = self.others;
         self.locks.values().for_each(|lock| wait.merge(lock.waits()));
+        let mut tried = Sums::default();
+        self.locks.values().for_each(|lock| tried.merge(lock.rows()));
         let mut ranked: Vec<(u64, ObjectKey)> =
-            self.locks.iter().map(|(key, lock)| (lock.wait_ns(), *key)).collect();
+            self.locks.iter().map(|(key, lock)| (lock.sought_ns(), *key)).collect();
         ranked.sort_unstable_by_key(|(ns, key)| (Reverse(*ns), *key));
         let left_out = ranked.iter().skip(listed).filter(|(ns, _)| *ns > 0).count() as u64;
         ranked.truncate(listed);
@@ -440,6 +461,8 @@ impl Ledger {
         Contention {
             kernel_seen: self.kernel_seen,
             wait,
+            tried,
+            conditions: self.conditions.figures(listed),
             crowded_ns,
             locks,
             locks_left_out: left_out,

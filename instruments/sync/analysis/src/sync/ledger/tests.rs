@@ -7,9 +7,10 @@ use crate::sync::{AnyEvent, KernelEvent, KernelKind, ThreadId};
 use proptest::prelude::*;
 use quaver_abi::record::OffCpu;
 use quaver_abi::sync::SyncKind::{
-    LockEntry, LockExit, ThreadStart, UnlockEntry, UnlockExit, WaitEntry, WaitExit,
+    BroadcastEntry, LockEntry, LockExit, ThreadStart, TryEntry, TryExit, UnlockEntry, UnlockExit, WaitEntry,
+    WaitExit,
 };
-use quaver_abi::sync::{SyncObject, SyncOutcome};
+use quaver_abi::sync::{SyncObject, SyncOutcome, outcome_flags};
 
 const L: u64 = 0x1000;
 const M: u64 = 0x2000;
@@ -352,4 +353,43 @@ proptest! {
         let found = ledger_of(&events);
         prop_assert_eq!(&found, &ledger_of(&events));
     }
+}
+
+#[test]
+fn a_row_of_tries_counts_once_it_has_got_its_lock() {
+    let mut scene = Scene::new();
+    scene.at(0, 1, ThreadStart, 1);
+    scene.at(100, 1, TryEntry, L);
+    scene.at(400, 1, TryExit, L);
+    // This one tries for another lock meanwhile, and gets that one only.
+    scene.at(500, 1, TryEntry, L);
+    scene.at(600, 1, TryEntry, M);
+    scene.at(650, 1, TryExit, M);
+    scene.at(700, 1, TryExit, L);
+    let found = found(&scene);
+    let tried = |lock: &LockFigures| (lock.address, lock.tried.count, lock.tried.total_ns, lock.wait.count);
+    assert_eq!(found.locks.iter().map(tried).collect::<Vec<_>>(), [(L, 1, 300_000, 0), (M, 1, 50_000, 0)]);
+    assert_eq!((found.tried.count, found.tried.total_ns, found.wait.count), (2, 350_000, 0));
+    // Where the thread's time went is not changed by it: it slept, ran or spun.
+    assert_eq!(found.threads[0].lock_ns, 0);
+}
+
+#[test]
+fn a_wait_that_begins_again_at_once_is_told_from_others() {
+    let mut scene = Scene::new();
+    scene.at(0, 1, ThreadStart, 1);
+    for (us, flags) in [(10, 0), (20, outcome_flags::AGAIN), (30, 0)] {
+        scene.at(us, 1, WaitEntry, L);
+        scene.at(us + 4, 2, BroadcastEntry, L);
+        scene.at(us + 5, 1, WaitExit, L);
+        if let Some(AnyEvent::Sync(event)) = scene.events.last_mut() {
+            event.flags = flags;
+        }
+    }
+    scene.at(40, 1, WaitEntry, M);
+    scene.at(50, 1, WaitExit, M);
+    let found = found(&scene);
+    let one = found.conditions[0];
+    assert_eq!((one.address, one.woken, one.again, one.broadcasts, one.signals), (L, 3, 1, 3, 0));
+    assert_eq!(found.conditions.len(), 1, "nobody waited for the other again at once");
 }

@@ -48,6 +48,8 @@ pub(super) struct Thread {
     /// Run queue behind threads of the program.
     crowded_ns: u64,
     pub(super) call: Option<Call>,
+    /// Lock that it tries to get, and since when.
+    pub(super) row: Option<(ObjectKey, u64)>,
     pub(super) ended: bool,
     /// As the kernel numbers it: the smaller, the more urgent.
     pub(super) priority: Option<i16>,
@@ -72,6 +74,7 @@ impl Thread {
             yields: false,
             crowded_ns: 0,
             call: None,
+            row: None,
             ended: false,
             priority: None,
             parts_ns: [0; 11],
