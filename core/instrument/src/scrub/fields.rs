@@ -110,8 +110,17 @@ pub(super) const KERNEL_FUNCTIONS: &str = "\
     schedule_hrtimeout_range_clock do_nanosleep __skb_wait_for_more_packets";
 
 /// Starts of functions that the analysis passes over on a stack: they stay, the rest of such a name is replaced.
-pub(super) const PASSED_OVER: [&str; 6] =
-    ["bpf_", "__bpf", "__traceiter", "rcu_", "raw_irqentry", "preempt_schedule"];
+pub(super) const PASSED_OVER: [&str; 9] = [
+    "bpf_",
+    "__bpf",
+    "__traceiter",
+    "rcu_",
+    "raw_irqentry",
+    "irqentry_exit_to_user_mode",
+    "asm_exc_",
+    "finish_task_switch",
+    "preempt_schedule",
+];
 
 /// The closed list, with the words that typed fields can hold.
 pub(super) struct Fields {

@@ -62,9 +62,9 @@ impl Pseudonyms {
 
     /// Of the name of a thread. The kernel's own are what causes are named by: what it works on is replaced in them.
     pub(super) fn thread(&mut self, name: &str) -> String {
-        match KERNEL_THREADS.iter().any(|start| name.starts_with(start)) {
-            true => self.sentence(name),
-            false => self.private(name),
+        match KERNEL_THREADS.iter().find(|start| name.starts_with(**start)) {
+            Some(start) => format!("{start}{}", self.sentence(&name[start.len()..])),
+            None => self.private(name),
         }
     }
 
@@ -307,6 +307,15 @@ mod tests {
             "work name-3, bpf_name-4"
         );
         assert_eq!(names.names("lock in push+0x12 (queue.c:7)"), "lock in name-5+0x12 (name-6.name-0:7)");
+        for start in KERNEL_THREADS {
+            let name = names.thread(&format!("{start}nas7-of-anna"));
+            assert!(name.starts_with(start) && !name.contains("anna"), "{start}: {name}");
+        }
+        for kept in ["irqentry_exit_to_user_mode", "asm_exc_page_fault", "finish_task_switch.isra.0"] {
+            let start =
+                PASSED_OVER.iter().find(|start| kept.starts_with(**start)).expect("it is passed over");
+            assert!(names.symbol(kept).starts_with(start));
+        }
     }
 
     #[test]
