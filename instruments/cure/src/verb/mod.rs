@@ -241,6 +241,7 @@ impl Cure<'_> {
     /// Objectives of bare blocks, and the time that a block takes beside what it measures.
     fn bare_blocks(&self) -> anyhow::Result<Option<(Vec<BlockFigures>, Duration)>> {
         self.progress.say("learning how blocks differ");
+        self.site.ready()?;
         let began = Instant::now();
         let mut bare: Vec<BlockFigures> = Vec::new();
         for _ in 0..BARE_BLOCKS {
