@@ -14,7 +14,7 @@ use choice::Candidate;
 use of_threads::{Involved, OTHERS_ELSEWHERE, RECEIVER_CLASS};
 use quaver_chase::digest::ChaseDigest;
 use quaver_cure_analysis::{
-    BlockFigures, TrialPlan, TrialVerdict, judge, least_time, plan, smallest_detectable,
+    BlockFigures, TrialPlan, TrialVerdict, judge, judge_proof, least_time, plan, smallest_detectable,
 };
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
@@ -35,7 +35,7 @@ use site::Site;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use trial::{Arm, Trial};
+use trial::{Arm, Rounds, Trial};
 
 /// Bare blocks before the plan is made: they show how blocks differ and how long one takes.
 const BARE_BLOCKS: u32 = 5;
@@ -279,13 +279,14 @@ impl Cure<'_> {
         let mut trial = Trial { site, session: &mut session, bare, interrupt, progress, began };
         let mut arms: Vec<Arm> = candidates.iter().map(Arm::of).collect();
         summary.complete = false;
-        let (blocks, whole) = trial.rounds(&mut arms, (plan.rounds, length, summary.seed))?;
+        let design = Rounds { count: plan.rounds, length, seed: summary.seed, may_end_early: true };
+        let (blocks, whole) = trial.rounds(&mut arms, design)?;
         let harmed: Vec<_> = arms.iter().map(|arm| arm.harmed).collect();
         for ((remedy, arm), (effect, verdict)) in
             summary.remedies.iter_mut().zip(&arms).zip(judge(&blocks, &harmed))
         {
-            // What was planned to its end is judged at its end only.
             (remedy.effect, remedy.verdict) = (effect, whole.then_some(verdict));
+            remedy.settled = arm.settled;
             remedy.withdrawn.clone_from(&arm.withdrawn);
         }
         summary.trial_blocks = blocks;
@@ -304,9 +305,10 @@ impl Cure<'_> {
         }
         let changes: Vec<_> = helping.iter().flat_map(|one| one.changes.clone()).collect();
         let mut together = [Arm { name: "all that helped".to_owned(), changes, ..Arm::default() }];
-        let design = (plan.proof_rounds, length, summary.seed ^ PROOF);
+        let design =
+            Rounds { count: plan.proof_rounds, length, seed: summary.seed ^ PROOF, may_end_early: false };
         let (blocks, whole) = trial.rounds(&mut together, design)?;
-        let (effect, verdict) = judge(&blocks, &[together[0].harmed])[0];
+        let (effect, verdict) = judge_proof(&blocks, together[0].harmed);
         summary.proof_blocks = blocks;
         if !whole {
             return Ok(ended(summary, "it was interrupted, and every setting was put back"));
