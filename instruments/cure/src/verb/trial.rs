@@ -4,8 +4,10 @@ use super::choice::Candidate;
 use super::site::Site;
 use anyhow::Context;
 use quaver_cure_analysis::{Block, BlockFigures, Guard, Settled, block_order, gross_harm, settled};
+use quaver_host::root::HostRoot;
 use quaver_host::settings::journal::{Fate, Outcome, Session, Undone};
 use quaver_host::settings::knob::{Change, Knob};
+use quaver_host::settings::writers::{Writer, Writers};
 use quaver_host::settings::{TuneError, contact};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
@@ -105,6 +107,7 @@ impl Trial<'_> {
         length: Duration,
     ) -> anyhow::Result<Option<Block>> {
         let void = |reason: String| Block { round, arm: number, figures: None, void: Some(reason) };
+        let mut writers = self.watch(&arm.changes)?;
         let (in_force, refused) = self.set(&arm.changes)?;
         if let Some(reason) = refused {
             self.put_back()?;
@@ -112,15 +115,13 @@ impl Trial<'_> {
             return Ok(Some(void(reason)));
         }
         let measured = self.site.block(length);
+        let others = writers.as_mut().and_then(|writers| writers.others().ok());
         let changed = self.changed_by_others(&in_force)?;
         let undone = self.put_back()?;
-        let foreign = undone
-            .iter()
-            .find(|one| matches!(one.fate, Fate::Foreign { .. }))
-            .map(|one| one.knob.to_string());
+        let foreign =
+            undone.into_iter().find(|one| matches!(one.fate, Fate::Foreign { .. })).map(|one| one.knob);
         let Some(figures) = measured? else { return Ok(None) };
-        if let Some(knob) = changed.or(foreign) {
-            let reason = format!("somebody else changed {knob} meanwhile, so it is left alone from then on");
+        if let Some(reason) = written(changed.or(foreign).as_ref(), others, self.session.contact().root()) {
             arm.withdrawn = Some(reason.clone());
             return Ok(Some(void(reason)));
         }
@@ -139,8 +140,16 @@ impl Trial<'_> {
         site.within(|| set_all(session, changes))?
     }
 
+    /// Watches who else writes the files of these settings; none where the host does not let that be seen.
+    fn watch(&self, changes: &[Change]) -> anyhow::Result<Option<Writers>> {
+        let (site, root) = (self.site, self.session.contact().root().clone());
+        let paths = changes.iter().filter_map(|change| change.knob.path()).map(|path| root.path(&path));
+        let paths: Vec<_> = paths.collect();
+        site.within(|| Writers::watch(paths).ok())
+    }
+
     /// The first setting that no longer says what it said when it was set.
-    fn changed_by_others(&self, in_force: &InForce) -> anyhow::Result<Option<String>> {
+    fn changed_by_others(&self, in_force: &InForce) -> anyhow::Result<Option<Knob>> {
         let (site, session) = (self.site, &*self.session);
         site.within(|| changed(session, in_force))
     }
@@ -187,12 +196,28 @@ fn set_all(session: &mut Session, changes: &[Change]) -> anyhow::Result<(InForce
 }
 
 /// The first of these settings that somebody else changed.
-fn changed(session: &Session, in_force: &InForce) -> Option<String> {
+fn changed(session: &Session, in_force: &InForce) -> Option<Knob> {
     let differs = |(change, said): &&(Change, Vec<u8>)| match contact::read(session.contact(), &change.knob) {
         Ok(says) => !change.knob.same(&says, said),
         Err(error) => !has_ended(change, &error),
     };
-    in_force.iter().find(differs).map(|(change, _)| change.knob.to_string())
+    in_force.iter().find(differs).map(|(change, _)| change.knob.clone())
+}
+
+/// Why a block is void whose settings somebody else wrote. `others` is none where nobody could watch.
+fn written(changed: Option<&Knob>, others: Option<Vec<Writer>>, root: &HostRoot) -> Option<String> {
+    let end = "so it is left alone from then on";
+    let others = others.unwrap_or_default();
+    let Some(knob) = changed else {
+        let writer = others.first()?;
+        return Some(format!("{writer} wrote {} meanwhile, {end}", writer.path.display()));
+    };
+    let path = knob.path().map(|path| root.path(&path));
+    let who = others.iter().find(|writer| Some(&writer.path) == path.as_ref());
+    Some(match who {
+        Some(writer) => format!("{writer} changed {knob} meanwhile, {end}"),
+        None => format!("somebody else changed {knob} meanwhile (by whom is not known), {end}"),
+    })
 }
 
 /// Whether this is a setting of a thread that is no more.
@@ -244,8 +269,27 @@ mod tests {
         let (in_force, refused) = set_all(&mut session, &[change]).unwrap();
         assert_eq!((refused, changed(&session, &in_force)), (None, None));
         machine.file(FILE, "50\n");
-        assert_eq!(changed(&session, &in_force), Some(in_force[0].0.knob.to_string()));
+        let knob = in_force[0].0.knob.clone();
+        assert_eq!(changed(&session, &in_force), Some(knob.clone()));
+        let root = machine.root();
+        let of = |path: &str, command: Option<&str>| {
+            let (path, command) = (root.path(path), command.map(str::to_owned));
+            Some(vec![Writer { path, process: 9, command }])
+        };
+        let said = |changed, others| written(changed, others, &root).unwrap_or_default();
+        assert_eq!(
+            said(Some(&knob), of(FILE, Some("tuned"))),
+            format!("tuned (process 9) changed {knob} meanwhile, so it is left alone from then on")
+        );
+        // Who wrote another file need not have changed this one.
+        for others in [of("proc/sys/vm/swappiness", Some("tuned")), Some(Vec::new()), None] {
+            assert!(
+                said(Some(&knob), others).starts_with(&format!("somebody else changed {knob} meanwhile (by"))
+            );
+        }
+        assert!(said(None, of(FILE, None)).starts_with("process 9 (which has ended) wrote /"));
+        assert_eq!(said(None, Some(Vec::new())), "");
         machine.remove(FILE);
-        assert_eq!(changed(&session, &in_force), Some(in_force[0].0.knob.to_string()));
+        assert_eq!(changed(&session, &in_force), Some(knob));
     }
 }
