@@ -138,7 +138,9 @@ mod tests {
         }
         let directory = tempfile::tempdir().unwrap();
         let [one, other] = ["one", "other"].map(|name| directory.path().join(name));
-        [&one, &other].map(|path| std::fs::write(path, "0\n").unwrap());
+        for path in [&one, &other] {
+            std::fs::write(path, "0\n").unwrap();
+        }
         let mut writers = Writers::watch([one.clone(), directory.path().join("none")]).unwrap();
         std::fs::write(&one, "1\n").unwrap();
         assert_eq!(writers.others().unwrap(), []);
@@ -155,7 +157,11 @@ mod tests {
         BufReader::new(writer.stdout.take().unwrap()).read_line(&mut said).unwrap();
         let process = writer.id();
         let expected = Writer { path: one.clone(), process, command: Some("sh".to_owned()) };
-        assert_eq!(writers.others().unwrap(), [expected.clone()], "once, and nobody of what is not watched");
+        assert_eq!(
+            writers.others().unwrap(),
+            std::slice::from_ref(&expected),
+            "once, and nobody of what is not watched"
+        );
         assert_eq!(expected.to_string(), format!("sh (process {process})"));
         assert_eq!(writers.others().unwrap(), []);
         drop(writer.stdin.take());

@@ -51,6 +51,16 @@ pub fn plan(ranked: usize, left: Duration, overhead: Duration) -> Option<TrialPl
     })
 }
 
+/// Rounds in which `remedies` of a plan's can be tried again, beside what helped, so that time is left for the proof. None where
+/// these would not suffice to find one.
+pub fn more_rounds(plan: &TrialPlan, remedies: usize, left: Duration, overhead: Duration) -> Option<u32> {
+    let block = Duration::from_nanos(plan.block_ns) + overhead;
+    let rounds = left.saturating_sub(block * 2 * plan.proof_rounds).as_secs_f64()
+        / (block * (remedies as u32 + 1)).as_secs_f64();
+    let rounds = (rounds as u32).min(plan.rounds);
+    (remedies > 0 && rounds >= rounds_needed(plan.remedies)).then_some(rounds)
+}
+
 /// The time that one remedy and its proof take at least, where a block takes `overhead` beside its measured time.
 pub fn least_time(overhead: Duration) -> Duration {
     (LEAST_BLOCK + overhead) * (2 * rounds_needed(1) + 2 * LEAST_PROOF_ROUNDS)
@@ -102,5 +112,19 @@ mod tests {
             assert!((Duration::from_nanos(plan.block_ns) + second / 2) * blocks <= left, "{plan:?}");
         }
         assert_eq!(plan(3, second * 170, second / 2).unwrap().remedies, 3);
+    }
+
+    #[test]
+    fn remedies_are_tried_again_only_where_the_proof_keeps_its_time() {
+        let second = Duration::from_secs(1);
+        let block_ns = 500_000_000;
+        let plan = TrialPlan { remedies: 3, rounds: 12, proof_rounds: 8, block_ns };
+        let needed = rounds_needed(3);
+        // Two remedies and none, and 16 blocks of the proof, of a second each.
+        let least = second * (3 * needed + 16);
+        assert_eq!(more_rounds(&plan, 2, least, second / 2), Some(needed));
+        assert_eq!(more_rounds(&plan, 2, least - second / 10, second / 2), None);
+        assert_eq!(more_rounds(&plan, 2, second * 1_000, second / 2), Some(12));
+        assert_eq!(more_rounds(&plan, 0, second * 1_000, second / 2), None);
     }
 }

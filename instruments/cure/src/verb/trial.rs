@@ -23,6 +23,8 @@ pub(super) struct Trial<'a> {
     pub(super) session: &'a mut Session,
     /// Blocks without a remedy so far, those before the trial included.
     pub(super) bare: Vec<BlockFigures>,
+    /// Settings that are in force in each block: those of the remedies that were found before.
+    pub(super) base: Vec<Change>,
     pub(super) interrupt: &'a Interrupt,
     pub(super) progress: &'a Progress,
     pub(super) began: Instant,
@@ -46,6 +48,8 @@ pub(super) struct Arm {
 /// How rounds go.
 #[derive(Clone, Copy)]
 pub(super) struct Rounds {
+    /// Number of the first.
+    pub(super) first: u32,
     pub(super) count: u32,
     pub(super) length: Duration,
     pub(super) seed: u64,
@@ -58,7 +62,7 @@ impl Arm {
         Self { name: candidate.remedy.id.clone(), changes: candidate.changes.clone(), ..Self::default() }
     }
 
-    const fn is_tried(&self) -> bool {
+    pub(super) const fn is_tried(&self) -> bool {
         self.withdrawn.is_none() && self.settled.is_none()
     }
 }
@@ -67,26 +71,21 @@ impl Trial<'_> {
     /// Goes through all rounds, and says whether the user let it. Void blocks stay in the list. Without an arm left it ends.
     /// Nothing of it is in force afterwards.
     pub(super) fn rounds(&mut self, arms: &mut [Arm], design: Rounds) -> anyhow::Result<(Vec<Block>, bool)> {
-        let Rounds { count: rounds, length, seed, may_end_early } = design;
+        let Rounds { first, count: rounds, length, seed, may_end_early } = design;
         let mut blocks: Vec<Block> = Vec::new();
+        let mut none = Arm { name: "no remedy".to_owned(), ..Arm::default() };
         for round in 0..rounds {
-            if !arms.iter().any(Arm::is_tried) {
+            if !arms.iter().any(Arm::is_tried) || !none.is_tried() {
                 break;
             }
-            for arm in block_order(seed, round, arms.len() + 1) {
-                let name = arm.checked_sub(1).map_or("no remedy", |at| &arms[at].name);
-                let words = format!("round {} of {rounds} · {name}", round + 1);
+            for number in block_order(seed, first + round, arms.len() + 1) {
+                let arm = number.checked_sub(1).map_or(&mut none, |at| &mut arms[at]);
+                let words = format!("round {} of {rounds} · {}", round + 1, arm.name);
                 self.progress.show(self.began.elapsed(), words);
-                let Some(at) = arm.checked_sub(1) else {
-                    let Some(figures) = self.site.block(length)? else { return Ok((blocks, false)) };
-                    self.bare.push(figures);
-                    blocks.push(Block { round, arm, figures: Some(figures), void: None });
-                    continue;
-                };
-                if !arms[at].is_tried() {
+                if !arm.is_tried() {
                     continue;
                 }
-                let Some(block) = self.one(&mut arms[at], (round, arm), length)? else {
+                let Some(block) = self.one(arm, (first + round, number), length)? else {
                     return Ok((blocks, false));
                 };
                 blocks.push(block);
@@ -107,8 +106,9 @@ impl Trial<'_> {
         length: Duration,
     ) -> anyhow::Result<Option<Block>> {
         let void = |reason: String| Block { round, arm: number, figures: None, void: Some(reason) };
-        let mut writers = self.watch(&arm.changes)?;
-        let (in_force, refused) = self.set(&arm.changes)?;
+        let changes = [&self.base[..], &arm.changes].concat();
+        let mut writers = self.watch(&changes)?;
+        let (in_force, refused) = self.set(&changes)?;
         if let Some(reason) = refused {
             self.put_back()?;
             arm.withdrawn = Some(reason.clone());
@@ -124,6 +124,9 @@ impl Trial<'_> {
         if let Some(reason) = written(changed.or(foreign).as_ref(), others, self.session.contact().root()) {
             arm.withdrawn = Some(reason.clone());
             return Ok(Some(void(reason)));
+        }
+        if number == 0 {
+            self.bare.push(figures);
         }
         let gross = gross_harm(&self.bare, &figures);
         // One block alone may have had another reason than its remedy.
