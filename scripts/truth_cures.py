@@ -94,7 +94,9 @@ class Planted:
         self.files, self.veth = [], None
 
     def start(self, command, **more):
-        child = subprocess.Popen(["taskset", "-c", str(more.pop("cpu", CPU)), *command], **more)
+        cpus = {more.pop("cpu", CPU)}
+        # In force once this returns: what a program had before its first step is none of the cure's doing.
+        child = subprocess.Popen(command, preexec_fn=lambda: os.sched_setaffinity(0, cpus), **more)
         self.children.append(child)
         return child
 

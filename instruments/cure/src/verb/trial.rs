@@ -268,7 +268,7 @@ mod tests {
     fn a_write_by_somebody_else_is_seen_and_so_is_a_file_that_went() {
         let machine = machine();
         let mut session = Journal::open(&machine.place()).session("cure").unwrap();
-        let change = Change::new(Knob::file(&format!("/{FILE}")), "0");
+        let change = Change::new(Knob::file(format!("/{FILE}")), "0");
         let (in_force, refused) = set_all(&mut session, &[change]).unwrap();
         assert_eq!((refused, changed(&session, &in_force)), (None, None));
         machine.file(FILE, "50\n");
