@@ -15,6 +15,7 @@ pub mod kernel_threads;
 pub mod knob;
 pub mod stamping;
 pub mod steer;
+pub mod writers;
 
 pub use error::TuneError;
 pub use journal::{Applied, Driven, Journal, JournalPlace, Session};

@@ -158,6 +158,10 @@ pub trait Tracer: Send {
     fn queues(&self) -> Option<QueueCounts> {
         None
     }
+    /// For a reader that goes on recording: the packets that [`Tracer::drain`] keeps back, as they are now. They come again.
+    fn in_flight(&mut self, sink: &mut dyn TraceSink) {
+        let _ = sink;
+    }
     /// For a reader that goes on recording: intervals that are open now, as if they ended now, the stacks so far, and the
     /// counts so far. What was handed over by [`Tracer::drain`] does not come again. A tier without it hands over nothing.
     fn snapshot(&mut self, sink: &mut dyn TraceSink) -> Result<TraceCounts, TraceError> {

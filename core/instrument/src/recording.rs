@@ -159,6 +159,11 @@ impl<C: ClockSource> Recording<C> {
         self.tracer.as_mut()
     }
 
+    /// Takes the tracer out, which goes on recording for somebody else.
+    pub fn take_tracer(&mut self) -> Option<Box<dyn Tracer>> {
+        self.tracer.take()
+    }
+
     /// Where records go that somebody recorded before, in place of a tracer's.
     pub fn records(&mut self) -> &mut dyn TraceSink {
         &mut self.records

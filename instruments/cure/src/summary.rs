@@ -1,7 +1,7 @@
 //! `summary.json` of a cure.
 
 use crate::args::{Allow, Objective};
-use quaver_cure_analysis::{Block, Effect, TrialPlan, TrialVerdict};
+use quaver_cure_analysis::{Block, Effect, Settled, TrialPlan, TrialVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -81,6 +81,9 @@ pub struct Remedy {
     pub effect: Option<Effect>,
     /// What that says; none before it.
     pub verdict: Option<TrialVerdict>,
+    /// Why its trial ended before the last round; none where it did not.
+    #[serde(default)]
+    pub settled: Option<Settled>,
     /// Why it was withdrawn during the trial.
     pub withdrawn: Option<String>,
 }

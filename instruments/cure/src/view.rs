@@ -2,7 +2,7 @@
 
 use crate::args::Objective;
 use crate::summary::{CureSummary, Remedy};
-use quaver_cure_analysis::{Effect, TrialVerdict};
+use quaver_cure_analysis::{Effect, Settled, TrialVerdict};
 use quaver_instrument::facts::RunFacts;
 use quaver_instrument::head::head;
 use quaver_instrument::terminal;
@@ -26,9 +26,22 @@ fn interval(objective: Objective, effect: &Effect) -> Cell {
 }
 
 /// A p to four digits: none is zero.
-fn p_value(p: f64) -> Cell {
+fn p_value(p: Option<f64>) -> Cell {
     const SMALLEST: f64 = 0.000_1;
-    if p < SMALLEST { Cell::from("< 0.0001") } else { Cell::Number { value: p, digits: 4 } }
+    match p {
+        None => Cell::Missing,
+        Some(p) if p < SMALLEST => Cell::from("< 0.0001"),
+        Some(value) => Cell::Number { value, digits: 4 },
+    }
+}
+
+/// Evidence, of which a thousand is as good as any more.
+fn evidence(effect: &Effect) -> Cell {
+    match effect.e {
+        None => Cell::Missing,
+        Some(e) if e > 1_000.0 => Cell::from("> 1000"),
+        Some(value) => Cell::Number { value, digits: 2 },
+    }
 }
 
 /// The document of a cure.
@@ -128,7 +141,8 @@ fn remedies(summary: &CureSummary) -> Section {
         "with",
         "difference",
         "95 % interval",
-        "p",
+        "evidence",
+        "rounds",
         "outcome",
     ]);
     for remedy in &summary.remedies {
@@ -144,16 +158,19 @@ fn remedies(summary: &CureSummary) -> Section {
                 Cell::difference(value(summary.objective, effect.difference))
             }),
             remedy.effect.as_ref().map_or(Cell::Missing, |effect| interval(summary.objective, effect)),
-            remedy.effect.as_ref().map_or(Cell::Missing, |effect| p_value(effect.p_corrected)),
+            remedy.effect.as_ref().map_or(Cell::Missing, evidence),
+            remedy.effect.as_ref().map_or(Cell::Missing, |effect| Cell::Count(effect.rounds.into())),
             Cell::from(outcome(summary, remedy)),
         ]);
     }
     let note = summary.plan.map_or_else(String::new, |plan| {
         format!(
-            "{} rounds; each holds a block without and a block with each remedy, {} long, in random order. p is corrected for \
-             the number of remedies (Holm). The trial does not end early.",
+            "At most {} rounds; each holds a block without and a block with each remedy, {} long, in random order. Evidence is \
+             an e-value: {} or more suffices whatever becomes of the others. A remedy is tried no more once enough is known \
+             of it.",
             plan.rounds,
-            Cell::Duration(i64::try_from(plan.block_ns).unwrap_or(i64::MAX))
+            Cell::Duration(i64::try_from(plan.block_ns).unwrap_or(i64::MAX)),
+            summary.remedies.len() * 20
         )
     });
     Section::new("tried", "Remedies").note(note).with(table)
@@ -170,6 +187,9 @@ fn outcome(summary: &CureSummary, remedy: &Remedy) -> String {
         None if remedy.effect.is_some() => "not kept: the trial did not come to its end".to_owned(),
         None => "planned".to_owned(),
         Some(TrialVerdict::Helps) => "helped in the trial; taken back".to_owned(),
+        Some(TrialVerdict::NoEffect) if remedy.settled == Some(Settled::ForFutility) => {
+            "not kept: no effect was found, and more rounds would hardly find one".to_owned()
+        }
         Some(TrialVerdict::NoEffect) => "not kept: no effect was found".to_owned(),
         Some(TrialVerdict::Worse) => "not kept: it makes it worse".to_owned(),
         Some(TrialVerdict::Harms { guard }) => format!("not kept: it harms {}", guard.words()),
@@ -227,7 +247,7 @@ pub fn plan_text(summary: &CureSummary) -> String {
     let mut document = Document::new("quaver cure", "plan");
     let Some(plan) = summary.plan else { return String::new() };
     let mut section = Section::new("plan", "To be tried").note(format!(
-        "{} rounds of {} blocks, then {} rounds of 2 blocks as proof. A block measures {}. Order by seed {}. {}",
+        "At most {} rounds of {} blocks, then {} rounds of 2 blocks as proof. A block measures {}. Order by seed {}. {}",
         plan.rounds,
         plan.remedies + 1,
         plan.proof_rounds,

@@ -337,6 +337,12 @@ impl Tracer for BpfTracer {
         self.in_order = true;
     }
 
+    fn in_flight(&mut self, sink: &mut dyn TraceSink) {
+        let (next_arrival, stamps_lost) = (self.next_arrival, self.stamps_lost);
+        self.drain_stamps(sink, true);
+        (self.next_arrival, self.stamps_lost) = (next_arrival, stamps_lost);
+    }
+
     fn snapshot(&mut self, sink: &mut dyn TraceSink) -> Result<TraceCounts, TraceError> {
         let (now_ns, mut open) = (monotonic_ns(), Vec::new());
         for cpu in 0..self.cpus.len() {

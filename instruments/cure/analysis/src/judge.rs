@@ -1,7 +1,8 @@
 //! Effects of remedies on the objective, and harm to what is guarded.
 
 use crate::LEVEL;
-use quaver_analysis::intervals::{holm, interval, mean, sign_flip_p};
+use crate::evidence::{Evidence, Settled, e_bh};
+use quaver_analysis::intervals::{interval, mean, sign_flip_p};
 use quaver_analysis::rounds::Interval;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,10 +47,12 @@ pub struct Effect {
     pub difference: f64,
     /// 95 % interval of the difference, for this remedy alone.
     pub interval: Option<Interval>,
-    /// Two-sided p of the sign-flip test over rounds.
-    pub p: f64,
-    /// The same after Holm's correction.
-    pub p_corrected: f64,
+    /// Evidence of a trial that it helps, an e-value: 20 of one remedy are as rare as one time of twenty without an effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub e: Option<f64>,
+    /// Two-sided p of the sign-flip test over the rounds of a proof.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p: Option<f64>,
 }
 
 /// What must not become worse.
@@ -122,36 +125,46 @@ fn differences(blocks: &[Block], arm: usize) -> Vec<f64> {
     pairs(blocks, arm).iter().map(|(without, with)| with.objective - without.objective).collect()
 }
 
-/// The effect of one remedy, its p not yet corrected and without its interval; none without a whole round.
-pub(crate) fn effect(blocks: &[Block], arm: usize) -> Option<Effect> {
+/// The effect of one remedy, without what it proves; none without a whole round.
+fn effect(blocks: &[Block], arm: usize) -> Option<Effect> {
     let pairs = pairs(blocks, arm);
-    if pairs.is_empty() {
-        return None;
-    }
-    let differences = differences(blocks, arm);
-    let p = sign_flip_p(&differences);
-    Some(Effect {
+    (!pairs.is_empty()).then(|| Effect {
         rounds: pairs.len() as u32,
         without: mean(&pairs.iter().map(|(without, _)| without.objective).collect::<Vec<_>>()),
         with: mean(&pairs.iter().map(|(_, with)| with.objective).collect::<Vec<_>>()),
-        difference: mean(&differences),
+        difference: mean(&differences(blocks, arm)),
         interval: None,
-        p,
-        p_corrected: p,
+        e: None,
+        p: None,
     })
 }
 
-/// The guard that a remedy harms: worse by more than is accepted in the mean, and by a test at the level. The guards are not
+/// The guard that a remedy harms: worse by more than is accepted in the mean, and not by chance. The guards are not
 /// corrected for their number: a needless refusal costs less than harm.
-fn guard_harm(blocks: &[Block], arm: usize) -> Option<Guard> {
+fn guard_harm(blocks: &[Block], arm: usize, is_certain: fn(&[f64]) -> bool) -> Option<Guard> {
     let pairs = pairs(blocks, arm);
     Guard::ALL.into_iter().find(|guard| {
         let excess: Vec<f64> = pairs.iter().map(|(without, with)| guard.excess(without, with)).collect();
-        !excess.is_empty() && mean(&excess) > 1.0 && sign_flip_p(&excess) <= LEVEL
+        !excess.is_empty() && mean(&excess) > 1.0 && is_certain(&excess)
     })
 }
 
-/// The guard that one block breaks so grossly that its remedy is withdrawn at once: worse than every bare block so far by
+/// Whether gains are, after any look, more than chance.
+fn is_evident(gains: &[f64]) -> bool {
+    Evidence::of(gains.iter().copied()).e() >= 1.0 / LEVEL
+}
+
+/// The evidence that a remedy helps.
+fn evidence(blocks: &[Block], arm: usize) -> Evidence {
+    Evidence::of(differences(blocks, arm).into_iter().map(|difference| -difference))
+}
+
+/// Whether a remedy of so many need be tried no more, of which `more` rounds are left. Valid after each round.
+pub fn settled(blocks: &[Block], arm: usize, remedies: usize, more: u32) -> Option<Settled> {
+    evidence(blocks, arm).settles(remedies, more)
+}
+
+/// The guard that one block breaks grossly, of which a second one ends its remedy's trial: worse than every bare block so far by
 /// fifty times what is accepted, or by two whole CPUs.
 pub fn gross_harm(bare: &[BlockFigures], with: &BlockFigures) -> Option<Guard> {
     let beyond = |guard: Guard| {
@@ -175,20 +188,33 @@ pub fn judge(blocks: &[Block], withdrawn: &[Option<Guard>]) -> Vec<(Option<Effec
 
 /// The same without intervals, which decide nothing.
 pub(crate) fn verdicts(blocks: &[Block], withdrawn: &[Option<Guard>]) -> Vec<(Option<Effect>, TrialVerdict)> {
-    let effects: Vec<Option<Effect>> = (1..=withdrawn.len()).map(|arm| effect(blocks, arm)).collect();
-    let corrected = holm(&effects.iter().map(|one| one.map_or(1.0, |one| one.p)).collect::<Vec<_>>());
-    let judged = effects.into_iter().zip(corrected).zip(withdrawn).enumerate();
-    judged
-        .map(|(at, ((effect, p_corrected), withdrawn))| {
-            let effect = effect.map(|effect| Effect { p_corrected, ..effect });
-            let found = p_corrected <= LEVEL;
-            let verdict = match (withdrawn.or_else(|| guard_harm(blocks, at + 1)), effect) {
-                (Some(guard), _) => TrialVerdict::Harms { guard },
-                (None, Some(effect)) if found && effect.difference < 0.0 => TrialVerdict::Helps,
-                (None, Some(effect)) if found && effect.difference > 0.0 => TrialVerdict::Worse,
-                _ => TrialVerdict::NoEffect,
-            };
-            (effect, verdict)
-        })
-        .collect()
+    let e: Vec<f64> = (1..=withdrawn.len()).map(|arm| evidence(blocks, arm).e()).collect();
+    let of = |((at, withdrawn), helps): ((usize, &Option<Guard>), bool)| {
+        let (arm, e) = (at + 1, e[at]);
+        let effect = effect(blocks, arm).map(|effect| Effect { e: Some(e), ..effect });
+        let verdict = match withdrawn.or_else(|| guard_harm(blocks, arm, is_evident)) {
+            Some(guard) => TrialVerdict::Harms { guard },
+            None if helps => TrialVerdict::Helps,
+            None if is_evident(&differences(blocks, arm)) => TrialVerdict::Worse,
+            None => TrialVerdict::NoEffect,
+        };
+        (effect, verdict)
+    };
+    withdrawn.iter().enumerate().zip(e_bh(&e)).map(of).collect()
+}
+
+/// Judges a proof, all of whose rounds were planned before the first: arm 1 against none.
+pub fn judge_proof(blocks: &[Block], withdrawn: Option<Guard>) -> (Option<Effect>, TrialVerdict) {
+    let differences = differences(blocks, 1);
+    let p = sign_flip_p(&differences);
+    let effect =
+        effect(blocks, 1).map(|effect| Effect { p: Some(p), interval: interval(&differences), ..effect });
+    let harm = withdrawn.or_else(|| guard_harm(blocks, 1, |excess| sign_flip_p(excess) <= LEVEL));
+    let verdict = match (harm, effect) {
+        (Some(guard), _) => TrialVerdict::Harms { guard },
+        (None, Some(effect)) if p <= LEVEL && effect.difference < 0.0 => TrialVerdict::Helps,
+        (None, Some(effect)) if p <= LEVEL && effect.difference > 0.0 => TrialVerdict::Worse,
+        _ => TrialVerdict::NoEffect,
+    };
+    (effect, verdict)
 }

@@ -4,19 +4,22 @@
 //! drawn from a seed. The unit is the block and not the packet. A block's figures are compared with those of the bare block
 //! of the same round, so that slow drift cancels.
 //!
-//! The p of a remedy is that of the sign-flip test (R. A. Fisher, 1935). It is exact for a remedy without effect, even where
-//! another remedy's effect carries over into the next block: exchanging the two names in a round then changes no figure.
-//! Holm's procedure (S. Holm, 1979) corrects for the number of remedies, however they depend on each other. No trial stops
-//! early, so no look at the data before its end can favour a remedy.
+//! A trial weighs evidence by e-values, so that it may be looked at after each round and end early for a remedy. They are
+//! valid for a remedy without effect even where another remedy's effect carries over into the next block: exchanging the two
+//! names in a round then changes no figure. The e-BH procedure takes account of the number of remedies.
+//!
+//! What helped is proven by fresh rounds, whose number is fixed before: by the sign-flip test (R. A. Fisher, 1935).
 #![forbid(unsafe_code)]
 
+mod evidence;
 mod judge;
 mod plan;
 #[cfg(test)]
 mod simulated;
 
-pub use judge::{Block, BlockFigures, Effect, Guard, TrialVerdict, gross_harm, judge};
-pub use plan::{LEAST_PROOF_ROUNDS, TrialPlan, least_time, plan, smallest_detectable};
+pub use evidence::Settled;
+pub use judge::{Block, BlockFigures, Effect, Guard, TrialVerdict, gross_harm, judge, judge_proof, settled};
+pub use plan::{LEAST_PROOF_ROUNDS, TrialPlan, least_time, more_rounds, plan, smallest_detectable};
 pub use quaver_study_analysis::block_order;
 
 /// Level of every test here: the chance that a trial, or a proof, finds an effect where none is.

@@ -1,8 +1,9 @@
 //! How the time that was given is spent, and what can be found in it.
 
-use crate::LEVEL;
-use quaver_analysis::intervals::normal_tail;
-use quaver_study_analysis::blocks_needed;
+use crate::evidence::{Evidence, Settled, rounds_needed};
+use quaver_analysis::order::below;
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::SeedableRng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -35,7 +36,7 @@ pub struct TrialPlan {
 pub fn plan(ranked: usize, left: Duration, overhead: Duration) -> Option<TrialPlan> {
     (1..=ranked).rev().find_map(|remedies| {
         let arms = remedies as u32 + 1;
-        let needed = blocks_needed(remedies);
+        let needed = rounds_needed(remedies);
         let blocks = |rounds: u32| rounds * arms + 2 * LEAST_PROOF_ROUNDS.max(rounds / 2);
         if (LEAST_BLOCK + overhead) * blocks(needed) > left {
             return None;
@@ -50,28 +51,46 @@ pub fn plan(ranked: usize, left: Duration, overhead: Duration) -> Option<TrialPl
     })
 }
 
+/// Rounds in which `remedies` of a plan's can be tried again, beside what helped, so that time is left for the proof. None where
+/// these would not suffice to find one.
+pub fn more_rounds(plan: &TrialPlan, remedies: usize, left: Duration, overhead: Duration) -> Option<u32> {
+    let block = Duration::from_nanos(plan.block_ns) + overhead;
+    let rounds = left.saturating_sub(block * 2 * plan.proof_rounds).as_secs_f64()
+        / (block * (remedies as u32 + 1)).as_secs_f64();
+    let rounds = (rounds as u32).min(plan.rounds);
+    (remedies > 0 && rounds >= rounds_needed(plan.remedies)).then_some(rounds)
+}
+
 /// The time that one remedy and its proof take at least, where a block takes `overhead` beside its measured time.
 pub fn least_time(overhead: Duration) -> Duration {
-    (LEAST_BLOCK + overhead) * (2 * blocks_needed(1) + 2 * LEAST_PROOF_ROUNDS)
+    (LEAST_BLOCK + overhead) * (2 * rounds_needed(1) + 2 * LEAST_PROOF_ROUNDS)
 }
+
+/// Simulated trials by which the smallest effect is found, and their seed.
+const SIMULATED: usize = 200;
+const SEED: u64 = 0x6375_7265;
 
 /// The smallest effect that a trial finds four times of five, in the unit of `sd`, which is the standard deviation of bare
-/// blocks. By the normal approximation for the hardest case of Holm's correction; none where blocks did not differ.
+/// blocks: by simulated trials of normal blocks. None where blocks did not differ.
 pub fn smallest_detectable(sd: f64, rounds: u32, remedies: usize) -> Option<f64> {
-    let level = LEVEL / 2.0 / remedies.max(1) as f64;
-    // Few rounds know their own spread badly, as Student's t against the normal distribution.
-    let few = 1.0 + 1.0 / f64::from(rounds.max(2) - 1);
-    (sd > 0.0).then(|| (quantile(level) * few + quantile(0.2)) * sd * (2.0 / f64::from(rounds.max(1))).sqrt())
-}
-
-/// The value that a standard normal exceeds with this probability, below one half.
-fn quantile(tail: f64) -> f64 {
-    let (mut low, mut high) = (1e-9, 9.0);
-    for _ in 0..60 {
+    let mut random = Pcg64Mcg::seed_from_u64(SEED);
+    let mut normal =
+        || (0..12).map(|_| below(&mut random, 1 << 24) as f64).sum::<f64>() / f64::from(1 << 24) - 6.0;
+    let trials: Vec<Vec<f64>> =
+        (0..SIMULATED).map(|_| (0..rounds).map(|_| normal() - normal()).collect()).collect();
+    let found = |effect: f64| {
+        let is_found = |noise: &&Vec<f64>| {
+            let gains = noise.iter().map(|noise| noise + effect);
+            Evidence::of(gains).settles(remedies, 0) == Some(Settled::ForUse)
+        };
+        trials.iter().filter(is_found).count() * 5 >= SIMULATED * 4
+    };
+    let (mut low, mut high) = (0.0, 16.0);
+    for _ in 0..12 {
         let middle = (low + high) / 2.0;
-        if normal_tail(middle) > tail { low = middle } else { high = middle }
+        if found(middle) { high = middle } else { low = middle }
     }
-    low
+    (sd > 0.0).then_some(high * sd)
 }
 
 #[cfg(test)]
@@ -88,7 +107,7 @@ mod tests {
         for (ranked, seconds) in [(1, 60), (3, 90), (20, 120), (20, 600), (5, 30)] {
             let left = second * seconds;
             let plan = plan(ranked, left, second / 2).unwrap();
-            assert!(plan.remedies <= ranked && plan.rounds >= blocks_needed(plan.remedies), "{plan:?}");
+            assert!(plan.remedies <= ranked && plan.rounds >= rounds_needed(plan.remedies), "{plan:?}");
             let blocks = plan.rounds * (plan.remedies as u32 + 1) + 2 * plan.proof_rounds;
             assert!((Duration::from_nanos(plan.block_ns) + second / 2) * blocks <= left, "{plan:?}");
         }
@@ -96,9 +115,16 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_the_tables() {
-        for (tail, z) in [(0.025, 1.959_964), (0.2, 0.841_621), (0.001_25, 3.023_341)] {
-            assert!((quantile(tail) - z).abs() < 1e-4, "{tail}");
-        }
+    fn remedies_are_tried_again_only_where_the_proof_keeps_its_time() {
+        let second = Duration::from_secs(1);
+        let block_ns = 500_000_000;
+        let plan = TrialPlan { remedies: 3, rounds: 12, proof_rounds: 8, block_ns };
+        let needed = rounds_needed(3);
+        // Two remedies and none, and 16 blocks of the proof, of a second each.
+        let least = second * (3 * needed + 16);
+        assert_eq!(more_rounds(&plan, 2, least, second / 2), Some(needed));
+        assert_eq!(more_rounds(&plan, 2, least - second / 10, second / 2), None);
+        assert_eq!(more_rounds(&plan, 2, second * 1_000, second / 2), Some(12));
+        assert_eq!(more_rounds(&plan, 0, second * 1_000, second / 2), None);
     }
 }

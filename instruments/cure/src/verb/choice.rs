@@ -103,6 +103,7 @@ fn sort(args: &CureArgs, root: &HostRoot, target: &Target, one: &Audited, choice
         cause_share: one.cost.as_ref().map(|cost| cost.share),
         effect: None,
         verdict: None,
+        settled: None,
         withdrawn: None,
     };
     let changes = changes.into_iter().map(|change| change.of_row(&one.row.id)).collect();

@@ -14,7 +14,8 @@ use choice::Candidate;
 use of_threads::{Involved, OTHERS_ELSEWHERE, RECEIVER_CLASS};
 use quaver_chase::digest::ChaseDigest;
 use quaver_cure_analysis::{
-    BlockFigures, TrialPlan, TrialVerdict, judge, least_time, plan, smallest_detectable,
+    BlockFigures, Settled, TrialPlan, TrialVerdict, judge, judge_proof, least_time, more_rounds, plan,
+    smallest_detectable,
 };
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
@@ -35,7 +36,7 @@ use site::Site;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use trial::{Arm, Trial};
+use trial::{Arm, Rounds, Trial};
 
 /// Bare blocks before the plan is made: they show how blocks differ and how long one takes.
 const BARE_BLOCKS: u32 = 5;
@@ -109,6 +110,9 @@ fn begin(args: &CureArgs) -> anyhow::Result<(RunDir, Manifest)> {
     Ok((run, manifest))
 }
 
+/// How the time is spent, blocks without a remedy before it, and what a block takes beside what it measures.
+type Planned = (TrialPlan, Vec<BlockFigures>, Duration);
+
 /// A cure under way.
 struct Cure<'a> {
     args: &'a CureArgs,
@@ -130,7 +134,7 @@ impl Cure<'_> {
         }
         let mut candidates = self.choose(place, &found, &mut summary)?;
         drop(found);
-        let Some((plan, bare)) = self.plan(&mut candidates, &mut summary)? else { return Ok(summary) };
+        let Some(planned) = self.plan(&mut candidates, &mut summary)? else { return Ok(summary) };
         summary.complete = true;
         if self.args.dry_run {
             return Ok(ended(summary, "this was a dry run, so nothing was set"));
@@ -139,7 +143,7 @@ impl Cure<'_> {
             return Ok(ended(summary, "the plan was not confirmed, so nothing was set"));
         }
         let Some(session) = session else { return Ok(summary) };
-        self.try_and_prove(session, (plan, bare), &candidates, summary)
+        self.try_and_prove(session, planned, &candidates, summary)
     }
 
     fn summary(&self, found: &ChaseDigest, run: &RunDir) -> anyhow::Result<CureSummary> {
@@ -198,7 +202,7 @@ impl Cure<'_> {
         &self,
         candidates: &mut Vec<Candidate>,
         summary: &mut CureSummary,
-    ) -> anyhow::Result<Option<(TrialPlan, Vec<BlockFigures>)>> {
+    ) -> anyhow::Result<Option<Planned>> {
         if candidates.is_empty() {
             summary.complete = true;
             summary.outcome = "no remedy for what was found is permitted here".to_owned();
@@ -212,7 +216,9 @@ impl Cure<'_> {
             }
         };
         let left = self.args.chase.duration.saturating_sub(self.began.elapsed());
-        let Some(plan) = plan(candidates.len(), left, overhead) else {
+        // Where several may help together, time is left to try them beside each other.
+        let first = if candidates.len() > 1 { left * 2 / 3 } else { left };
+        let Some(plan) = plan(candidates.len(), first, overhead).or_else(|| plan(1, left, overhead)) else {
             summary.complete = true;
             let least = self.began.elapsed() + least_time(overhead);
             summary.outcome = format!(
@@ -235,12 +241,13 @@ impl Cure<'_> {
         summary.smallest_detectable = smallest_detectable(sd, plan.rounds, plan.remedies);
         summary.plan = Some(plan);
         summary.remedies = candidates.iter().map(|one| one.remedy.clone()).collect();
-        Ok(Some((plan, bare)))
+        Ok(Some((plan, bare, overhead)))
     }
 
     /// Objectives of bare blocks, and the time that a block takes beside what it measures.
     fn bare_blocks(&self) -> anyhow::Result<Option<(Vec<BlockFigures>, Duration)>> {
         self.progress.say("learning how blocks differ");
+        self.site.ready()?;
         let began = Instant::now();
         let mut bare: Vec<BlockFigures> = Vec::new();
         for _ in 0..BARE_BLOCKS {
@@ -269,43 +276,36 @@ impl Cure<'_> {
     fn try_and_prove(
         &self,
         mut session: Session,
-        (plan, bare): (TrialPlan, Vec<BlockFigures>),
+        (plan, bare, overhead): Planned,
         candidates: &[Candidate],
         mut summary: CureSummary,
     ) -> anyhow::Result<CureSummary> {
         let length = Duration::from_nanos(plan.block_ns);
         let (site, interrupt, progress, began) = (&self.site, self.interrupt, self.progress, self.began);
-        let mut trial = Trial { site, session: &mut session, bare, interrupt, progress, began };
-        let mut arms: Vec<Arm> = candidates.iter().map(Arm::of).collect();
+        let base = Vec::new();
+        let mut trial = Trial { site, session: &mut session, bare, base, interrupt, progress, began };
         summary.complete = false;
-        let (blocks, whole) = trial.rounds(&mut arms, (plan.rounds, length, summary.seed))?;
-        let harmed: Vec<_> = arms.iter().map(|arm| arm.harmed).collect();
-        for ((remedy, arm), (effect, verdict)) in
-            summary.remedies.iter_mut().zip(&arms).zip(judge(&blocks, &harmed))
-        {
-            // What was planned to its end is judged at its end only.
-            (remedy.effect, remedy.verdict) = (effect, whole.then_some(verdict));
-            remedy.withdrawn.clone_from(&arm.withdrawn);
-        }
-        summary.trial_blocks = blocks;
-        if !whole {
+        let Some(helping) = self.choose_by_trial(&mut trial, (plan, overhead), candidates, &mut summary)?
+        else {
             return Ok(ended(summary, "it was interrupted, and every setting was put back"));
-        }
-        let helping: Vec<&Candidate> = candidates
-            .iter()
-            .zip(&summary.remedies)
-            .filter(|(_, remedy)| remedy.verdict == Some(TrialVerdict::Helps) && remedy.withdrawn.is_none())
-            .map(|(candidate, _)| candidate)
-            .collect();
+        };
         if helping.is_empty() {
             summary.complete = true;
             return Ok(ended(summary, "no remedy was found to help, so none is set"));
         }
+        let helping: Vec<&Candidate> = helping.into_iter().map(|at| &candidates[at]).collect();
+        trial.base.clear();
         let changes: Vec<_> = helping.iter().flat_map(|one| one.changes.clone()).collect();
         let mut together = [Arm { name: "all that helped".to_owned(), changes, ..Arm::default() }];
-        let design = (plan.proof_rounds, length, summary.seed ^ PROOF);
+        let design = Rounds {
+            first: 0,
+            count: plan.proof_rounds,
+            length,
+            seed: summary.seed ^ PROOF,
+            may_end_early: false,
+        };
         let (blocks, whole) = trial.rounds(&mut together, design)?;
-        let (effect, verdict) = judge(&blocks, &[together[0].harmed])[0];
+        let (effect, verdict) = judge_proof(&blocks, together[0].harmed);
         summary.proof_blocks = blocks;
         if !whole {
             return Ok(ended(summary, "it was interrupted, and every setting was put back"));
@@ -316,6 +316,58 @@ impl Cure<'_> {
             return Ok(ended(summary, "what helped in the trial was not proven afterwards, so none is set"));
         }
         self.keep(session, &helping, summary)
+    }
+
+    /// Tries all remedies; then, beside those that helped, again those that did not, as long as the time suffices: one cause may
+    /// have hidden another. None where the user ended it.
+    fn choose_by_trial(
+        &self,
+        trial: &mut Trial<'_>,
+        (plan, overhead): (TrialPlan, Duration),
+        candidates: &[Candidate],
+        summary: &mut CureSummary,
+    ) -> anyhow::Result<Option<Vec<usize>>> {
+        let mut arms: Vec<Arm> = candidates.iter().map(Arm::of).collect();
+        let mut helping: Vec<usize> = Vec::new();
+        let length = Duration::from_nanos(plan.block_ns);
+        let (mut first, mut rounds) = (0, Some(plan.rounds));
+        while let Some(count) = rounds {
+            let design = Rounds { first, count, length, seed: summary.seed, may_end_early: true };
+            let tried: Vec<bool> = arms.iter().map(Arm::is_tried).collect();
+            let (blocks, whole) = trial.rounds(&mut arms, design)?;
+            let harmed: Vec<_> = arms.iter().map(|arm| arm.harmed).collect();
+            let mut again = 0;
+            let before = helping.len();
+            for (at, (effect, verdict)) in judge(&blocks, &harmed).into_iter().enumerate() {
+                let (arm, remedy) = (&mut arms[at], &mut summary.remedies[at]);
+                if !tried[at] {
+                    continue;
+                }
+                (remedy.effect, remedy.verdict) = (effect, whole.then_some(verdict));
+                remedy.settled = arm.settled;
+                remedy.withdrawn.clone_from(&arm.withdrawn);
+                match verdict {
+                    TrialVerdict::Helps if arm.withdrawn.is_none() => {
+                        trial.base.extend(arm.changes.clone());
+                        arm.settled = Some(Settled::ForUse);
+                        helping.push(at);
+                    }
+                    TrialVerdict::NoEffect if arm.withdrawn.is_none() => {
+                        arm.settled = None;
+                        again += 1;
+                    }
+                    _ => arm.settled = Some(Settled::ForFutility),
+                }
+            }
+            summary.trial_blocks.extend(blocks);
+            if !whole {
+                return Ok(None);
+            }
+            first += count;
+            let left = self.args.chase.duration.saturating_sub(self.began.elapsed());
+            rounds = more_rounds(&plan, again, left, overhead).filter(|_| helping.len() > before);
+        }
+        Ok(Some(helping))
     }
 
     /// Keeps what was proven. Settings of an interface that goes with the cure go too.
@@ -335,8 +387,9 @@ impl Cure<'_> {
             ));
         }
         let (interrupt, progress, began) = (self.interrupt, self.progress, self.began);
-        let bare = Vec::new();
-        let mut trial = Trial { site: &self.site, session: &mut session, bare, interrupt, progress, began };
+        let (bare, base) = (Vec::new(), Vec::new());
+        let mut trial =
+            Trial { site: &self.site, session: &mut session, bare, base, interrupt, progress, began };
         let changes: Vec<_> = kept.iter().flat_map(|one| one.changes.clone()).collect();
         let (_, refused) = trial.set(&changes)?;
         if let Some(reason) = refused {

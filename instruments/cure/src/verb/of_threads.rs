@@ -202,6 +202,7 @@ fn candidate(
         cause_share,
         effect: None,
         verdict: None,
+        settled: None,
         withdrawn: None,
     };
     Candidate { remedy, changes: changes.into_iter().map(|change| change.of_row(id)).collect() }

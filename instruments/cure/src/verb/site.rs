@@ -4,6 +4,7 @@ use crate::args::{CureArgs, Objective};
 use anyhow::Context;
 use quaver_chase::args::{ChaseArgs, LabKind};
 use quaver_chase::chase;
+use quaver_chase::chase::observe::Blocks;
 use quaver_chase::digest::{self, ChaseDigest};
 use quaver_cure_analysis::BlockFigures;
 use quaver_host::netns::Lab;
@@ -15,6 +16,7 @@ use quaver_lab_guests::view;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_tune::survey::Target;
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,12 +24,17 @@ use std::time::{Duration, Instant};
 /// Jiffies of `/proc/stat` in a second (USER_HZ, proc(5)).
 const JIFFIES_PER_S: f64 = 100.0;
 
+/// Dropped at the start of a block of a stream that comes here anyway: two periods of a usual quota.
+const WASH_OUT: Duration = Duration::from_millis(200);
+
 /// A stream with its receiver, measured again and again.
 pub(super) struct Site<'a> {
     args: ChaseArgs,
     objective: Objective,
     ends: Option<Arc<Lab>>,
     interrupt: &'a Interrupt,
+    /// The recorder of a receiver of somebody else.
+    blocks: RefCell<Option<Blocks>>,
 }
 
 impl<'a> Site<'a> {
@@ -56,7 +63,13 @@ impl<'a> Site<'a> {
         }
         chase.output.output = directory.to_owned();
         chase.output.quiet = true;
-        Ok(Self { args: chase, objective: args.objective, ends: ends.map(Arc::new), interrupt })
+        Ok(Self {
+            args: chase,
+            objective: args.objective,
+            ends: ends.map(Arc::new),
+            interrupt,
+            blocks: RefCell::default(),
+        })
     }
 
     /// Runs `body` where the receiver's interface is to be seen.
@@ -84,11 +97,37 @@ impl<'a> Site<'a> {
     /// Measures in a thread of its own, since a chase keeps the thread that calls it off the CPUs of its source and sink: the
     /// next one would choose among the CPUs that are left.
     fn measure(&self, args: &ChaseArgs) -> anyhow::Result<(RunDir, Manifest)> {
+        let (ends, interrupt) = (self.ends.clone(), self.interrupt);
         std::thread::scope(|scope| {
-            let measure = || chase::measure(args, self.ends.clone(), self.interrupt);
+            let measure = || chase::measure(args, ends, interrupt);
             let chased = quaver_waiting::start_in(scope, "quaver-chase", measure).context("measuring")?;
             chased.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
+    }
+
+    /// Starts the recorder that all blocks of a receiver of somebody else have in common.
+    pub(super) fn ready(&self) -> anyhow::Result<()> {
+        if let Some(pid) = self.args.pid {
+            *self.blocks.borrow_mut() = Some(Blocks::open(pid, self.interrupt)?);
+        }
+        Ok(())
+    }
+
+    /// A block of what that recorder sees.
+    fn observed_block(&self, blocks: Blocks, length: Duration) -> anyhow::Result<ChaseDigest> {
+        let args = ChaseArgs { duration: length, ..self.args.clone() };
+        let (blocks, digest) = blocks.measure(&args, WASH_OUT, self.interrupt)?;
+        *self.blocks.borrow_mut() = Some(blocks);
+        Ok(digest)
+    }
+
+    /// A block that is a chase of its own, with its own socket.
+    fn block_of_its_own(&self, length: Duration) -> anyhow::Result<ChaseDigest> {
+        let tier = Some(TierName::User);
+        let args = ChaseArgs { duration: length, no_cost: true, tier, ..self.args.clone() };
+        let (run, mut manifest) = self.measure(&args)?;
+        digest::convert(&run, &mut manifest)?;
+        digest::analyze(&run, None)
     }
 
     /// The receiver, as the first measurement saw it.
@@ -109,25 +148,22 @@ impl<'a> Site<'a> {
 
     /// Measures one block. None where the user ended it.
     pub(super) fn block(&self, length: Duration) -> anyhow::Result<Option<BlockFigures>> {
-        let tier = if self.args.pid.is_some() { self.args.tier } else { Some(TierName::User) };
-        let args = ChaseArgs { duration: length, no_cost: true, tier, ..self.args.clone() };
         let (began, before) = (Instant::now(), busy_s());
-        let (run, mut manifest) = self.measure(&args)?;
-        let (took, after) = (began.elapsed(), busy_s());
-        let removed = |run: &RunDir| {
-            std::fs::remove_dir_all(run.path()).with_context(|| format!("removing {}", run.path().display()))
+        let recorder = self.blocks.borrow_mut().take();
+        let digest = match recorder {
+            Some(blocks) => self.observed_block(blocks, length)?,
+            None => self.block_of_its_own(length)?,
         };
+        let (took, after) = (began.elapsed(), busy_s());
+        let directory = &digest.facts.directory;
+        std::fs::remove_dir_all(directory).with_context(|| format!("removing {directory}"))?;
         if self.interrupt.requested() {
-            removed(&run)?;
             return Ok(None);
         }
-        let ended_early = manifest.interrupted.clone();
-        digest::convert(&run, &mut manifest)?;
-        let summary = digest::analyze(&run, None)?.analysis.summary;
-        removed(&run)?;
-        if let Some(reason) = ended_early {
+        if let Some(reason) = digest.manifest.interrupted {
             return Err(failure(ExitCode::Peer, reason));
         }
+        let summary = digest.analysis.summary;
         let losses = &summary.losses;
         let lost = losses.network.unwrap_or(0)
             + losses.nic_ring.unwrap_or(0)

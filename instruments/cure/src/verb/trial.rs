@@ -3,10 +3,12 @@
 use super::choice::Candidate;
 use super::site::Site;
 use anyhow::Context;
-use quaver_cure_analysis::{Block, BlockFigures, Guard, block_order, gross_harm};
-use quaver_host::settings::contact;
+use quaver_cure_analysis::{Block, BlockFigures, Guard, Settled, block_order, gross_harm, settled};
+use quaver_host::root::HostRoot;
 use quaver_host::settings::journal::{Fate, Outcome, Session, Undone};
-use quaver_host::settings::knob::Change;
+use quaver_host::settings::knob::{Change, Knob};
+use quaver_host::settings::writers::{Writer, Writers};
+use quaver_host::settings::{TuneError, contact};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
@@ -21,6 +23,8 @@ pub(super) struct Trial<'a> {
     pub(super) session: &'a mut Session,
     /// Blocks without a remedy so far, those before the trial included.
     pub(super) bare: Vec<BlockFigures>,
+    /// Settings that are in force in each block: those of the remedies that were found before.
+    pub(super) base: Vec<Change>,
     pub(super) interrupt: &'a Interrupt,
     pub(super) progress: &'a Progress,
     pub(super) began: Instant,
@@ -31,48 +35,64 @@ pub(super) struct Trial<'a> {
 pub(super) struct Arm {
     pub(super) name: String,
     pub(super) changes: Vec<Change>,
-    /// The guard that it harmed grossly.
+    /// The guard that one of its blocks broke grossly.
+    pub(super) broke: Option<Guard>,
+    /// The guard that it harmed grossly, in two blocks.
     pub(super) harmed: Option<Guard>,
-    /// Why it is tried no more.
+    /// Why it is tried no more, and not kept.
     pub(super) withdrawn: Option<String>,
+    /// Why its trial ended before the last round.
+    pub(super) settled: Option<Settled>,
+}
+
+/// How rounds go.
+#[derive(Clone, Copy)]
+pub(super) struct Rounds {
+    /// Number of the first.
+    pub(super) first: u32,
+    pub(super) count: u32,
+    pub(super) length: Duration,
+    pub(super) seed: u64,
+    /// Whether a remedy is tried no more once enough is known of it. A proof has all its rounds.
+    pub(super) may_end_early: bool,
 }
 
 impl Arm {
     pub(super) fn of(candidate: &Candidate) -> Self {
         Self { name: candidate.remedy.id.clone(), changes: candidate.changes.clone(), ..Self::default() }
     }
+
+    pub(super) const fn is_tried(&self) -> bool {
+        self.withdrawn.is_none() && self.settled.is_none()
+    }
 }
 
 impl Trial<'_> {
     /// Goes through all rounds, and says whether the user let it. Void blocks stay in the list. Without an arm left it ends.
     /// Nothing of it is in force afterwards.
-    pub(super) fn rounds(
-        &mut self,
-        arms: &mut [Arm],
-        (rounds, length, seed): (u32, Duration, u64),
-    ) -> anyhow::Result<(Vec<Block>, bool)> {
+    pub(super) fn rounds(&mut self, arms: &mut [Arm], design: Rounds) -> anyhow::Result<(Vec<Block>, bool)> {
+        let Rounds { first, count: rounds, length, seed, may_end_early } = design;
         let mut blocks: Vec<Block> = Vec::new();
+        let mut none = Arm { name: "no remedy".to_owned(), ..Arm::default() };
         for round in 0..rounds {
-            if arms.iter().all(|arm| arm.withdrawn.is_some()) {
+            if !arms.iter().any(Arm::is_tried) || !none.is_tried() {
                 break;
             }
-            for arm in block_order(seed, round, arms.len() + 1) {
-                let name = arm.checked_sub(1).map_or("no remedy", |at| &arms[at].name);
-                let words = format!("round {} of {rounds} · {name}", round + 1);
+            for number in block_order(seed, first + round, arms.len() + 1) {
+                let arm = number.checked_sub(1).map_or(&mut none, |at| &mut arms[at]);
+                let words = format!("round {} of {rounds} · {}", round + 1, arm.name);
                 self.progress.show(self.began.elapsed(), words);
-                let Some(at) = arm.checked_sub(1) else {
-                    let Some(figures) = self.site.block(length)? else { return Ok((blocks, false)) };
-                    self.bare.push(figures);
-                    blocks.push(Block { round, arm, figures: Some(figures), void: None });
-                    continue;
-                };
-                if arms[at].withdrawn.is_some() {
+                if !arm.is_tried() {
                     continue;
                 }
-                let Some(block) = self.one(&mut arms[at], (round, arm), length)? else {
+                let Some(block) = self.one(arm, (first + round, number), length)? else {
                     return Ok((blocks, false));
                 };
                 blocks.push(block);
+            }
+            let remedies = arms.len();
+            for (at, arm) in arms.iter_mut().enumerate().filter(|(_, arm)| may_end_early && arm.is_tried()) {
+                arm.settled = settled(&blocks, at + 1, remedies, rounds - round - 1);
             }
         }
         Ok((blocks, true))
@@ -86,26 +106,31 @@ impl Trial<'_> {
         length: Duration,
     ) -> anyhow::Result<Option<Block>> {
         let void = |reason: String| Block { round, arm: number, figures: None, void: Some(reason) };
-        let (in_force, refused) = self.set(&arm.changes)?;
+        let changes = [&self.base[..], &arm.changes].concat();
+        let mut writers = self.watch(&changes)?;
+        let (in_force, refused) = self.set(&changes)?;
         if let Some(reason) = refused {
             self.put_back()?;
             arm.withdrawn = Some(reason.clone());
             return Ok(Some(void(reason)));
         }
         let measured = self.site.block(length);
+        let others = writers.as_mut().and_then(|writers| writers.others().ok());
         let changed = self.changed_by_others(&in_force)?;
         let undone = self.put_back()?;
-        let foreign = undone
-            .iter()
-            .find(|one| matches!(one.fate, Fate::Foreign { .. }))
-            .map(|one| one.knob.to_string());
+        let foreign =
+            undone.into_iter().find(|one| matches!(one.fate, Fate::Foreign { .. })).map(|one| one.knob);
         let Some(figures) = measured? else { return Ok(None) };
-        if let Some(knob) = changed.or(foreign) {
-            let reason = format!("somebody else changed {knob} meanwhile, so it is left alone from then on");
+        if let Some(reason) = written(changed.or(foreign).as_ref(), others, self.session.contact().root()) {
             arm.withdrawn = Some(reason.clone());
             return Ok(Some(void(reason)));
         }
-        if let Some(guard) = gross_harm(&self.bare, &figures) {
+        if number == 0 {
+            self.bare.push(figures);
+        }
+        let gross = gross_harm(&self.bare, &figures);
+        // One block alone may have had another reason than its remedy.
+        if let Some(guard) = gross.filter(|guard| arm.broke.replace(*guard) == Some(*guard)) {
             arm.harmed = Some(guard);
             arm.withdrawn = Some(format!("it harmed {}, and was taken back at once", guard.words()));
         }
@@ -115,35 +140,21 @@ impl Trial<'_> {
     /// Sets everything, and says what was refused.
     pub(super) fn set(&mut self, changes: &[Change]) -> anyhow::Result<(InForce, Option<String>)> {
         let (site, session) = (self.site, &mut *self.session);
-        site.within(|| {
-            let mut in_force = Vec::new();
-            for change in changes {
-                match session.apply(change) {
-                    Ok(applied) if matches!(applied.outcome, Outcome::NotTaken) => {
-                        return Ok((in_force, Some(format!("{}: the write changed nothing", change.knob))));
-                    }
-                    Ok(_) => {
-                        let says = contact::read(session.contact(), &change.knob)?;
-                        in_force.push((change.clone(), says));
-                    }
-                    Err(error) if session.is_broken() => return Err(error.into()),
-                    Err(error) => return Ok((in_force, Some(error.to_string()))),
-                }
-            }
-            Ok((in_force, None))
-        })?
+        site.within(|| set_all(session, changes))?
+    }
+
+    /// Watches who else writes the files of these settings; none where the host does not let that be seen.
+    fn watch(&self, changes: &[Change]) -> anyhow::Result<Option<Writers>> {
+        let (site, root) = (self.site, self.session.contact().root().clone());
+        let paths = changes.iter().filter_map(|change| change.knob.path()).map(|path| root.path(&path));
+        let paths: Vec<_> = paths.collect();
+        site.within(|| Writers::watch(paths).ok())
     }
 
     /// The first setting that no longer says what it said when it was set.
-    fn changed_by_others(&self, in_force: &InForce) -> anyhow::Result<Option<String>> {
+    fn changed_by_others(&self, in_force: &InForce) -> anyhow::Result<Option<Knob>> {
         let (site, session) = (self.site, &*self.session);
-        site.within(|| {
-            let differs = |(change, said): &&(Change, Vec<u8>)| {
-                contact::read(session.contact(), &change.knob)
-                    .map_or(true, |says| !change.knob.same(&says, said))
-            };
-            in_force.iter().find(differs).map(|(change, _)| change.knob.to_string())
-        })
+        site.within(|| changed(session, in_force))
     }
 
     /// Puts back what is in force.
@@ -162,5 +173,126 @@ impl Trial<'_> {
     /// Ends it where the user asked for that.
     pub(super) fn interrupted(&self) -> bool {
         self.interrupt.requested()
+    }
+}
+
+/// Sets all of this. Threads that have ended have nothing to be set.
+fn set_all(session: &mut Session, changes: &[Change]) -> anyhow::Result<(InForce, Option<String>)> {
+    let mut in_force = Vec::new();
+    for change in changes {
+        match session.apply(change) {
+            Ok(applied) if matches!(applied.outcome, Outcome::NotTaken) => {
+                return Ok((in_force, Some(format!("{}: the write changed nothing", change.knob))));
+            }
+            Ok(_) => match contact::read(session.contact(), &change.knob) {
+                Ok(says) => in_force.push((change.clone(), says)),
+                Err(error) if has_ended(change, &error) => {}
+                Err(error) => return Err(error.into()),
+            },
+            Err(error) if session.is_broken() => return Err(error.into()),
+            Err(error) if has_ended(change, &error) => {}
+            Err(error) => return Ok((in_force, Some(error.to_string()))),
+        }
+    }
+    let nothing = in_force.is_empty() && !changes.is_empty();
+    Ok((in_force, nothing.then(|| "none of the threads that it changes is left".to_owned())))
+}
+
+/// The first of these settings that somebody else changed.
+fn changed(session: &Session, in_force: &InForce) -> Option<Knob> {
+    let differs = |(change, said): &&(Change, Vec<u8>)| match contact::read(session.contact(), &change.knob) {
+        Ok(says) => !change.knob.same(&says, said),
+        Err(error) => !has_ended(change, &error),
+    };
+    in_force.iter().find(differs).map(|(change, _)| change.knob.clone())
+}
+
+/// Why a block is void whose settings somebody else wrote. `others` is none where nobody could watch.
+fn written(changed: Option<&Knob>, others: Option<Vec<Writer>>, root: &HostRoot) -> Option<String> {
+    let end = "so it is left alone from then on";
+    let others = others.unwrap_or_default();
+    let Some(knob) = changed else {
+        let writer = others.first()?;
+        return Some(format!("{writer} wrote {} meanwhile, {end}", writer.path.display()));
+    };
+    let path = knob.path().map(|path| root.path(&path));
+    let who = others.iter().find(|writer| Some(&writer.path) == path.as_ref());
+    Some(match who {
+        Some(writer) => format!("{writer} changed {knob} meanwhile, {end}"),
+        None => format!("somebody else changed {knob} meanwhile (by whom is not known), {end}"),
+    })
+}
+
+/// Whether this is a setting of a thread that is no more.
+fn has_ended(change: &Change, error: &TuneError) -> bool {
+    let of_thread = matches!(change.knob, Knob::Thread { .. } | Knob::Class { .. });
+    of_thread && matches!(error, TuneError::Vanished { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaver_host::settings::Journal;
+    use quaver_host::settings::fake::FakeMachine;
+
+    const FILE: &str = "proc/sys/vm/compaction_proactiveness";
+
+    fn machine() -> FakeMachine {
+        let machine = FakeMachine::new(&[("sys/devices/system/cpu/online", "0-1\n"), (FILE, "20\n")]);
+        for tid in [80, 81] {
+            machine.file(&format!("proc/{tid}/status"), "Name:\tit\nCpus_allowed_list:\t0-1\n");
+            machine.file(&format!("proc/{tid}/stat"), &format!("{tid} (it) S 1 {tid} 0 0 0 0 0 0 0 0 0 0\n"));
+        }
+        machine
+    }
+
+    fn elsewhere(tid: u32) -> Change {
+        Change::new(Knob::Thread { tid }, "0")
+    }
+
+    #[test]
+    fn a_thread_that_has_ended_hinders_no_remedy_and_is_nobodys_write() {
+        let machine = machine();
+        let mut session = Journal::open(&machine.place()).session("cure").unwrap();
+        machine.remove("proc/80");
+        let (in_force, refused) = set_all(&mut session, &[elsewhere(80), elsewhere(81)]).unwrap();
+        assert_eq!((in_force.len(), refused), (1, None));
+        assert_eq!(changed(&session, &in_force), None);
+        machine.remove("proc/81");
+        assert_eq!(changed(&session, &in_force), None);
+        let (_, refused) = set_all(&mut session, &[elsewhere(80), elsewhere(81)]).unwrap();
+        assert_eq!(refused.as_deref(), Some("none of the threads that it changes is left"));
+    }
+
+    #[test]
+    fn a_write_by_somebody_else_is_seen_and_so_is_a_file_that_went() {
+        let machine = machine();
+        let mut session = Journal::open(&machine.place()).session("cure").unwrap();
+        let change = Change::new(Knob::file(format!("/{FILE}")), "0");
+        let (in_force, refused) = set_all(&mut session, &[change]).unwrap();
+        assert_eq!((refused, changed(&session, &in_force)), (None, None));
+        machine.file(FILE, "50\n");
+        let knob = in_force[0].0.knob.clone();
+        assert_eq!(changed(&session, &in_force), Some(knob.clone()));
+        let root = machine.root();
+        let of = |path: &str, command: Option<&str>| {
+            let (path, command) = (root.path(path), command.map(str::to_owned));
+            Some(vec![Writer { path, process: 9, command }])
+        };
+        let said = |changed, others| written(changed, others, &root).unwrap_or_default();
+        assert_eq!(
+            said(Some(&knob), of(FILE, Some("tuned"))),
+            format!("tuned (process 9) changed {knob} meanwhile, so it is left alone from then on")
+        );
+        // Who wrote another file need not have changed this one.
+        for others in [of("proc/sys/vm/swappiness", Some("tuned")), Some(Vec::new()), None] {
+            assert!(
+                said(Some(&knob), others).starts_with(&format!("somebody else changed {knob} meanwhile (by"))
+            );
+        }
+        assert!(said(None, of(FILE, None)).starts_with("process 9 (which has ended) wrote /"));
+        assert_eq!(said(None, Some(Vec::new())), "");
+        machine.remove(FILE);
+        assert_eq!(changed(&session, &in_force), Some(knob));
     }
 }

@@ -52,6 +52,33 @@ fn a_packet_whose_reading_was_not_seen_holds_others_up_for_a_second_at_most_wher
 }
 
 #[test]
+fn packets_in_flight_are_handed_over_as_they_are_and_come_again() {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    if !privileged("packets_in_flight_are_handed_over_as_they_are_and_come_again") {
+        return;
+    }
+    let (read, port) = receiver();
+    let observing =
+        TraceSpec { observed_process: Some(std::process::id()), ..spec(port, Payload::Ours { offset: 0 }) };
+    let mut tracer = start(&observing).unwrap();
+    send((Ipv4Addr::LOCALHOST, port), 0..10, Some(&read));
+    send((Ipv4Addr::LOCALHOST, port), 10..15, None);
+    let (mut done, mut flying) = (Collected::default(), Collected::default());
+    tracer.drain(&mut done).unwrap();
+    let keys = |seen: &Collected| seen.stamps.iter().map(|stamp| stamp.key).collect::<Vec<_>>();
+    assert_eq!(keys(&done), (0..10).collect::<Vec<_>>());
+    tracer.in_flight(&mut flying);
+    assert_eq!(keys(&flying), (10..15).collect::<Vec<_>>());
+    assert!(flying.stamps.iter().all(|stamp| stamp.ready_ns != 0 && stamp.user_ns == 0));
+    (0..5).for_each(|_| assert!(read.recv(&mut [0; 200]).is_ok()));
+    tracer.drain(&mut done).unwrap();
+    assert_eq!(keys(&done), (0..15).collect::<Vec<_>>());
+    assert!(done.stamps.iter().all(|stamp| stamp.user_ns != 0));
+    let (rest, counts) = finish(tracer);
+    assert_eq!((rest.stamps.len(), counts.packets_seen, counts.stamps_lost), (0, 15, 0));
+}
+
+#[test]
 fn a_snapshot_shows_what_is_open_and_takes_nothing_away() {
     let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     if !privileged("a_snapshot_shows_what_is_open_and_takes_nothing_away") {

@@ -2,6 +2,7 @@
 //! its receive calls. The process itself is not touched: no ptrace, no signal, no setting.
 
 mod backlog;
+mod blocks;
 mod learned;
 mod receiver;
 mod sender;
@@ -11,6 +12,7 @@ use super::plan;
 use crate::args::ChaseArgs;
 use crate::first_look::stored_payload;
 use backlog::{QueueState, QueueWatch};
+pub use blocks::Blocks;
 use learned::{Learned, ReceiverPorts};
 use quaver_abi::record::{EventRecord, StampRecord};
 use quaver_analysis::model::{Actor, Names};
