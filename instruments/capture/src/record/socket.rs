@@ -3,7 +3,7 @@
 use super::error::CaptureError;
 use super::filter::Filter;
 use super::frame::LinkKind;
-use super::ring::{HandOver, RingMemory};
+use super::ring::{HandOver, Progress, RingMemory};
 use quaver_host::ifreq;
 use quaver_host::interface::InterfaceFacts;
 use quaver_host::root::HostRoot;
@@ -95,6 +95,24 @@ impl TapOptions {
     }
 }
 
+/// By what the kernel chooses the ring of a packet, where an interface has several (PACKET_FANOUT).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[repr(u32)]
+pub enum Fanout {
+    /// The CPU that processes it: each ring is in order of time
+    #[default]
+    Cpu = libc::PACKET_FANOUT_CPU,
+    /// Its flow: both directions come to the same ring
+    Hash = libc::PACKET_FANOUT_HASH,
+    /// Each ring in turn
+    Lb = libc::PACKET_FANOUT_LB,
+    /// The interface's receive queue
+    Qm = libc::PACKET_FANOUT_QM,
+}
+
+/// PACKET_FANOUT_FLAG_UNIQUEID: the kernel chooses a number that no group has.
+const FANOUT_NEW_GROUP: u32 = 0x2000;
+
 /// An interface as far as a capture needs to know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TapInterface {
@@ -169,6 +187,16 @@ pub struct RingStatistics {
     pub freezes: u64,
 }
 
+impl std::iter::Sum for RingStatistics {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, of| Self {
+            seen: sum.seen + of.seen,
+            dropped: sum.dropped + of.dropped,
+            freezes: sum.freezes + of.freezes,
+        })
+    }
+}
+
 /// A packet socket with its ring.
 #[derive(Debug)]
 pub struct Tap {
@@ -178,6 +206,7 @@ pub struct Tap {
     filter: Option<Filter>,
     notes: Vec<String>,
     promiscuous: bool,
+    snap_length: u32,
     block_timeout: Duration,
     counted: Mutex<RingStatistics>,
 }
@@ -227,6 +256,7 @@ impl Tap {
             filter,
             notes,
             promiscuous,
+            snap_length: options.snap_length,
             block_timeout: options.block_timeout,
             counted: Mutex::default(),
         })
@@ -248,6 +278,30 @@ impl Tap {
             promiscuous(&self.socket, *index).map_err(failed("see packets to other machines"))?;
         }
         bind(&self.socket, *index).map_err(failed("bind the packet socket"))
+    }
+
+    /// Begins to receive with several taps of one interface, prepared alike: the kernel gives each packet to one of them. Nothing
+    /// comes in before all are in the group, so that no packet comes twice.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn begin_group(taps: &[Self], by: Fanout, hardware_stamps: bool) -> Result<(), CaptureError> {
+        let mut group = (by as u32 | FANOUT_NEW_GROUP) << 16;
+        for tap in taps {
+            let failed = |what: &str| failed(what, &tap.interface.name);
+            tap.shut()?;
+            tap.begin(hardware_stamps)?;
+            packet_option(&tap.socket, libc::PACKET_FANOUT, &group)
+                .map_err(failed("share the packets among several rings"))?;
+            let [given] = numbers::<1>(tap.socket.as_fd(), libc::SOL_PACKET, libc::PACKET_FANOUT)
+                .map_err(failed("ask for the group of the rings"))?;
+            group = given;
+        }
+        for tap in taps {
+            attach(&tap.socket, tap.filter.as_ref(), tap.snap_length)
+                .map_err(failed("attach the filter", &tap.interface.name))?;
+        }
+        Ok(())
     }
 
     /// Prepares, and begins.
@@ -283,9 +337,9 @@ impl Tap {
         self.memory.blocks()
     }
 
-    /// Whether the block of this number, counted on over all rounds, has packets: in the kernel's hands, or handed over.
-    pub fn is_begun(&self, block: usize) -> bool {
-        self.memory.is_begun(block)
+    /// How far the block of this number is, counted on over all rounds.
+    pub fn progress(&self, block: usize) -> Progress {
+        self.memory.progress(block)
     }
 
     /// What was counted so far.

@@ -33,7 +33,7 @@ impl Convert for Unconverted {
 fn begin(taps: Vec<Tap>) -> (Reading, Blocks) {
     let settings = PipelineSettings::new(PipelineKind::Batch, Counter::Hardware);
     let (stamper, _resolver) = pipeline::start(&settings, Unconverted).unwrap();
-    start(taps, stamper, ThreadSettings::default(), None, 1).unwrap()
+    start(taps, vec![stamper], &ThreadSettings::default(), None, 1).unwrap()
 }
 
 /// Sends `sizes` from the lab's source, each a datagram of that many bytes of payload to a port of the sink.
