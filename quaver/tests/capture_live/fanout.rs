@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, UdpSocket};
 
 const FLOWS: u64 = 64;
 const PACKETS: u64 = 300;
@@ -104,6 +104,34 @@ fn packets_of_many_flows_come_by_several_rings_and_stand_in_order_of_time() {
     let from: Vec<usize> = [0, 1].into_iter().filter_map(of).collect();
     let sent = [0, 1].map(|parity| of(parity).map_or(0, |_| FLOWS * PACKETS));
     assert_eq!(capture_flows("cpu", &from), sent.map(|packets| [packets, packets, 0]));
+}
+
+#[test]
+fn on_loopback_several_rings_have_each_packet_once() {
+    if !privileged("on_loopback_several_rings_have_each_packet_once") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("lo.pcapng");
+    let mut command = std::process::Command::new(QUAVER);
+    command.args(["capture", "-i", "lo", "-o", path.to_str().unwrap(), "--json", "--layers", "none"]);
+    command.args(["--fanout", "3", "--fanout-type", "lb", "udp dst port 9"]);
+    let capture = Capture::spawn(&lab.sink, command);
+    let send = || {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        for number in 0..PACKETS {
+            let payload = [0u64.to_be_bytes(), number.to_be_bytes()].concat();
+            socket.send_to(&payload, (Ipv4Addr::LOCALHOST, PORT)).unwrap();
+        }
+    };
+    lab.sink.within(send).unwrap();
+    let summary = capture.end();
+    assert_accounts(&summary);
+    // Each packet is sent and received; what is sent comes to no ring.
+    assert_eq!((number(&summary, "/seen"), number(&summary, "/captured")), (PACKETS, PACKETS));
+    assert_eq!(rings(&summary).len(), 3);
+    assert!(there(&path).iter().map(|packet| packet.2).eq(0..PACKETS));
 }
 
 #[test]

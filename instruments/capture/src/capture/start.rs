@@ -69,7 +69,8 @@ impl Session {
             .map_err(|e| failure(ExitCode::Output, sentence(&anyhow::Error::new(e))))?;
         let interfaces = interfaces(plan)?;
         let cycles = counter == Counter::Hardware;
-        let mut layers = Layers::switch_on(&interfaces, capture::LayerWish { cycles, ..plan.wish }, set);
+        let mut layers = Layers::switch_on(&interfaces, capture::LayerWish { cycles, ..plan.wish }, set)
+            .map_err(super::fail)?;
         if cycles {
             let reader = clock.reader();
             layers.convert_cycles(move |cycles| reader.layer_stamp(cycles));

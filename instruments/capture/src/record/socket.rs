@@ -206,6 +206,8 @@ pub struct Tap {
     filter: Option<Filter>,
     notes: Vec<String>,
     promiscuous: bool,
+    /// What is sent is left out.
+    incoming: bool,
     snap_length: u32,
     block_timeout: Duration,
     counted: Mutex<RingStatistics>,
@@ -240,7 +242,7 @@ impl Tap {
             packet_option(&socket, libc::PACKET_IGNORE_OUTGOING, &1i32)
                 .map_err(failed("leave out what is sent"))?;
         }
-        attach(&socket, filter.as_ref(), options.snap_length).map_err(failed("attach the filter"))?;
+        attach(&socket, &[], filter.as_ref(), options.snap_length).map_err(failed("attach the filter"))?;
         let memory = ring(&socket, options, interface.link).map_err(|e| CaptureError::Os {
             operation: format!(
                 "make a ring of {} blocks of {} bytes for the capture on {}",
@@ -256,6 +258,7 @@ impl Tap {
             filter,
             notes,
             promiscuous,
+            incoming,
             snap_length: options.snap_length,
             block_timeout: options.block_timeout,
             counted: Mutex::default(),
@@ -298,7 +301,9 @@ impl Tap {
             group = given;
         }
         for tap in taps {
-            attach(&tap.socket, tap.filter.as_ref(), tap.snap_length)
+            // Kernels up to 6.18 at least forget in a group that what is sent is to be left out.
+            let before: &[_] = if tap.incoming { &LEAVE_OUT_SENT } else { &[] };
+            attach(&tap.socket, before, tap.filter.as_ref(), tap.snap_length)
                 .map_err(failed("attach the filter", &tap.interface.name))?;
         }
         Ok(())
@@ -427,12 +432,26 @@ fn packet_option<T: Copy>(socket: &OwnedFd, option: i32, value: &T) -> io::Resul
 const RETURN: u16 = 0x06;
 const RETURN_NOTHING: libc::sock_filter = libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: 0 };
 
-/// The kernel keeps as many bytes as the filter returns, so there is always one.
-fn attach(socket: &OwnedFd, filter: Option<&Filter>, snap_length: u32) -> io::Result<()> {
-    match filter {
-        Some(filter) if !filter.runs_here() => attach_program(socket, &filter.program),
-        _ => attach_program(socket, &[libc::sock_filter { k: snap_length, ..RETURN_NOTHING }]),
-    }
+/// Goes on with the next instruction but for packets that are sent, which are left out: load the packet's kind, compare, return.
+const LEAVE_OUT_SENT: [libc::sock_filter; 3] = [
+    libc::sock_filter { code: 0x20, jt: 0, jf: 0, k: (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32 },
+    libc::sock_filter { code: 0x15, jt: 0, jf: 1, k: libc::PACKET_OUTGOING as u32 },
+    RETURN_NOTHING,
+];
+
+/// The kernel keeps as many bytes as the filter returns, so there is always one. `before` runs first.
+fn attach(
+    socket: &OwnedFd,
+    before: &[libc::sock_filter],
+    filter: Option<&Filter>,
+    snap_length: u32,
+) -> io::Result<()> {
+    let all = [libc::sock_filter { k: snap_length, ..RETURN_NOTHING }];
+    let program = match filter {
+        Some(filter) if !filter.runs_here() => &filter.program[..],
+        _ => &all,
+    };
+    attach_program(socket, &[before, program].concat())
 }
 
 fn attach_program(socket: &OwnedFd, program: &[libc::sock_filter]) -> io::Result<()> {
