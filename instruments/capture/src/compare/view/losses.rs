@@ -3,7 +3,7 @@
 use super::curves::{Curve, curves};
 use super::{charts, placement_words, span};
 use quaver_capture_analysis::compare::{LossDifference, LossSummary, PeerTotal, Sweep, Verdict};
-use quaver_view::{Block, Cell, Section, Shown, Table, Text, text};
+use quaver_view::{Block, Cell, Column, Section, Shown, Table, Text, text};
 use std::collections::BTreeSet;
 
 /// What the captures' figures are.
@@ -94,17 +94,17 @@ fn point_table(curves: &[Curve]) -> Table {
 /// Whole captures beside other programs; none where there were none.
 pub(super) fn peer_section(peers: &[PeerTotal]) -> Option<Section> {
     let mut table = Table::new([
-        "placement",
-        "program",
-        "sent",
-        "captured",
-        "dropped",
-        "unaccounted",
-        "CPU per packet",
-        "of single streams",
-        "over Quaver's",
-        "95 % CI",
-        "start-up",
+        Column::new("placement"),
+        Column::new("program"),
+        Column::new("sent"),
+        Column::new("captured"),
+        Column::new("dropped"),
+        Column::new("unaccounted"),
+        Column::new("CPU").note("time per packet"),
+        Column::new("of single streams").html_only(),
+        Column::new("/ Quaver").note("over Quaver's, stream by stream"),
+        Column::new("95 % CI"),
+        Column::new("start-up"),
     ]);
     let mut refusals = BTreeSet::new();
     for total in peers {
