@@ -33,7 +33,8 @@ fn options(random: &mut Random, big: bool, into: &mut Vec<u8>) {
         into.extend([half(big, code), [0; 2]].concat());
         if code >= 2988 {
             into.extend(word(big, 32_473));
-            into.extend(if code == 2989 { b"QVTS" } else { b"QVRF" });
+            let of_stamps = if random.below(2) == 0 { b"QVTS" } else { b"QVTA" };
+            into.extend(if code == 2989 { of_stamps } else { b"QVRF" });
             into.extend([1, random.below(8) as u8, random.below(9) as u8, 0]);
         }
         into.extend((0..random.below(40)).map(|at| (at as u8).wrapping_mul(start as u8)));

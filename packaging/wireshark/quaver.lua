@@ -18,7 +18,9 @@ local SECTION, PACKET = 0x0a0d0d0a, 6
 -- Blocks that Wireshark counts as frames: packets in three forms, custom ones, events of systemd and sysdig.
 local FRAMES = { [2] = true, [3] = true, [6] = true, [9] = true, [0xbad] = true, [0x40000bad] = true,
     [0x204] = true, [0x208] = true, [0x216] = true, [0x217] = true, [0x221] = true }
-local CUSTOM, ENTERPRISE, MAGIC = 2989, 32473, "QVTS"
+local CUSTOM, ENTERPRISE, MAGIC, SHORT_MAGIC = 2989, 32473, "QVTS", "QVTA"
+-- The kernel stamp of the shorter form.
+local epoch_time = Field.new("frame.time_epoch")
 -- A longer block is no packet's.
 local MOST_BYTES = 1048576
 
@@ -110,7 +112,7 @@ local function find_option(body, big)
             return nil
         end
         if code == CUSTOM and length >= 12 and at + 3 + length <= #body and u32(body, at + 4, big) == ENTERPRISE
-            and body:sub(at + 8, at + 11) == MAGIC then
+            and (body:sub(at + 8, at + 11) == MAGIC or body:sub(at + 8, at + 11) == SHORT_MAGIC) then
             return at + 8, length - 4
         end
         at = at + 4 + math.ceil(length / 4) * 4
@@ -152,7 +154,8 @@ local function read_to(frame)
     end
 end
 
-local function add(tree, value)
+-- Layer of the packet's time, stamps by layer, and raw cycles.
+local function read_long(value)
     local count = value:byte(7)
     local of, cycles = {}, nil
     for entry = 0, count - 1 do
@@ -165,7 +168,22 @@ local function add(tree, value)
             of[layer] = { clock = clock, epoch = u16(value, at + 2), bound = u32(value, at + 4), time = time }
         end
     end
-    local shown = layers[value:byte(6)]
+    return layers[value:byte(6)], of, cycles
+end
+
+-- The same of the shorter form: stamps of the kernel, which is the packet's time, and of the application.
+local function read_short(value)
+    local time = epoch_time().value
+    local ns = Int64(time.secs) * Int64(1000000000) + Int64(time.nsecs)
+    local bound = u16(value, 11)
+    return "kernel", {
+        [3] = { clock = 1, epoch = 0, bound = 1, time = ns },
+        [6] = { clock = 5, epoch = u16(value, 9), bound = bound == 65535 and UNKNOWN or bound,
+            time = ns + Int64(u32(value, 5)) },
+    }
+end
+
+local function add(tree, shown, of, cycles)
     if shown then
         tree:add(shown_field, shown):set_generated()
         tree:append_text(", time by " .. shown)
@@ -218,10 +236,14 @@ function quaver.dissector(_, pinfo, tree)
     end
     file.look:seek("set", option.at)
     local value = file.look:read(option.bytes)
-    if value and #value == option.bytes and value:byte(5) == 1 and 8 + 16 * value:byte(7) <= option.bytes then
+    if not value or #value ~= option.bytes then
+        return
+    end
+    local short = value:sub(1, 4) == SHORT_MAGIC
+    if short or value:byte(5) == 1 and 8 + 16 * value:byte(7) <= option.bytes then
         local part = tree:add(quaver)
         part:set_generated()
-        add(part, value)
+        add(part, (short and read_short or read_long)(value))
     end
 end
 

@@ -12,9 +12,15 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-abi", 5_200),
     ("quaver-analysis", 14_740),
     ("quaver-bpf-build", 500),
+<<<<<<< HEAD
     ("quaver-capture", 13_290),
     ("quaver-capture-analysis", 3_930),
     ("quaver-chase", 5_435),
+=======
+    ("quaver-capture", 13_580),
+    ("quaver-capture-analysis", 4_000),
+    ("quaver-chase", 5_330),
+>>>>>>> h-capture
     ("quaver-clock", 3_500),
     ("quaver-cure", 1_775),
     ("quaver-cure-analysis", 450),
@@ -28,7 +34,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-noise", 1_500),
     ("quaver-path", 9_500),
     ("quaver-path-record", 16_150),
-    ("quaver-pcapng", 2_000),
+    ("quaver-pcapng", 2_030),
     ("quaver-peers", 1_300),
     ("quaver-preload", 4_000),
     ("quaver-probe", 3_500),

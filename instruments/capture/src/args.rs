@@ -4,6 +4,7 @@ pub mod breach;
 pub mod compare;
 
 use crate::pipeline::PipelineKind;
+use crate::record::Fanout;
 use breach::{BreachLimits, limits};
 use clap::{Args, ValueEnum};
 use compare::CompareArgs;
@@ -86,13 +87,20 @@ pub struct CaptureArgs {
     /// have left
     #[arg(long, default_value = "64MiB", value_parser = size, value_name = "SIZE")]
     pub buffer: u64,
-    /// Maximum time a packet waits in the ring [default: 10ms]
+    /// Maximum time a packet waits in the ring [default: 10ms; 100ms into a file with --layers none]
     #[arg(long, value_parser = quantity::duration, value_name = "TIME", conflicts_with = "immediate")]
     pub block_timeout: Option<Duration>,
     /// Deliver packets one by one, so each has its own application stamp: one wake-up per packet, and ring space of -s bytes
     /// each
     #[arg(long)]
     pub immediate: bool,
+    /// Rings and capture threads per interface, among which the kernel shares its packets (PACKET_FANOUT); they share --buffer, and
+    /// the file has all in order of time
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub fanout: u8,
+    /// By what packets are shared, with --fanout
+    #[arg(long, value_enum, default_value = "cpu", value_name = "TYPE")]
+    pub fanout_type: Fanout,
     /// End after this time
     #[arg(long = "for", value_parser = quantity::duration, value_name = "TIME")]
     pub duration: Option<Duration>,

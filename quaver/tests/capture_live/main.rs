@@ -3,6 +3,7 @@
 mod accounts;
 mod clsact;
 mod ends;
+mod fanout;
 mod files;
 mod immediate;
 mod order;

@@ -205,6 +205,7 @@ fn a_killed_capture_leaves_nothing_but_a_readable_file() {
             .within(|| {
                 let interface = TapInterface::find(&lab.sink.interface).unwrap();
                 Layers::switch_on(&[interface], wish, &mut |change| unreachable!("{change:?}"))
+                    .unwrap()
                     .states()
                     .iter()
                     .all(|of| of.state.is_ok())

@@ -127,10 +127,17 @@ pub(crate) const TRIED: &[Tried] = &[
         fault: "memory limit",
         made: "The process may have 180 MB of address space (RLIMIT_AS).",
         rows: &[
-            // With less, it depends on whose memory is asked for first: without room for layers a capture has none.
             ends(
                 6,
                 "capture -i lo -o out --for 100ms --buffer 200MiB",
+                How::Limit(Resource::As, 180_000_000),
+                "raise the limit of memory",
+                Nothing,
+            ),
+            // There is room for the ring or for the records of layers, and whichever comes second finds none.
+            ends(
+                6,
+                "capture -i lo -o out --for 100ms --buffer 70MiB",
                 How::Limit(Resource::As, 180_000_000),
                 "raise the limit of memory",
                 Nothing,

@@ -268,13 +268,14 @@ impl Numbers {
         }
         let of = |code| value(&block.options, code);
         let flags = of(number::EPB_FLAGS).and_then(|octets| self.u32(octets)).unwrap_or(0);
+        let time_ns = interface.unit.ns(u64::from(block.ts_high) << 32 | u64::from(block.ts_low));
         let packet = CapturedPacket {
             interface: block.if_id as usize,
             link_type: 0,
-            time_ns: interface.unit.ns(u64::from(block.ts_high) << 32 | u64::from(block.ts_low)),
+            time_ns,
             original_length: block.origlen,
             data: &[],
-            stamps: self.stamps(&block.options),
+            stamps: self.stamps(&block.options, time_ns),
             drops_before: of(number::EPB_DROPS).and_then(|octets| self.u64(octets)),
             direction: match flags & 3 {
                 1 => PacketDirection::Inbound,
@@ -288,12 +289,12 @@ impl Numbers {
     }
 
     /// Our option, which may stand beside those of others with the same code.
-    fn stamps(self, options: &[PcapNGOption<'_>]) -> Option<StampOption> {
+    fn stamps(self, options: &[PcapNGOption<'_>], time_ns: Option<i64>) -> Option<StampOption> {
         let ours = |option: &PcapNGOption<'_>| {
             let octets = option.as_bytes().ok()?;
             let is_ours =
                 option.code.0 == number::CUSTOM_BINARY && self.u32(octets) == Some(option::ENTERPRISE);
-            if is_ours { option::decode(octets.get(4..)?) } else { None }
+            if is_ours { option::decode(octets.get(4..)?, time_ns) } else { None }
         };
         options.iter().find_map(ours)
     }

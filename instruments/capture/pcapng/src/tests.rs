@@ -106,7 +106,57 @@ fn octets_of_raw_cycles_are_those_drawn() {
     let (kind, block) = blocks(&file)[2];
     assert!(kind == 6 && block.ends_with(&expected), "{block:?}");
     let option = option::StampOption { shown: Some(Layer::Raw), stamps };
-    assert_eq!(option::decode(&expected[8..]), Some(option));
+    assert_eq!(option::decode(&expected[8..], None), Some(option));
+}
+
+#[test]
+fn stamps_of_kernel_and_application_alone_take_sixteen_bytes_and_come_back_whole() {
+    let stamp = |clock, time_ns, bound_ns, epoch| LayerStamp { clock, time_ns, bound_ns, epoch };
+    let of = |kernel: LayerStamp, application: LayerStamp| {
+        let mut stamps = PacketStamps::default();
+        stamps.set(Layer::Kernel, kernel);
+        stamps.set(Layer::Application, application);
+        stamps
+    };
+    let file = |shown: Layer, stamps: &PacketStamps, time_offset_s: i64| {
+        let mut writer = PcapngWriter::new(Vec::new(), &SectionFacts::default()).unwrap();
+        writer.interface(&InterfaceFacts { time_offset_s, ..InterfaceFacts::default() }).unwrap();
+        writer.packet(0, &PacketRecord::new(shown, stamps, b"", 0)).unwrap();
+        let lost: Vec<_> = writer.unwritten().map(|packet| packet.stamps).collect();
+        let file = writer.finish().unwrap();
+        let mut reader = CaptureReader::new(file.as_slice()).unwrap();
+        let read = reader.next_packet().unwrap().unwrap().stamps;
+        let option = Some(option::StampOption { shown: Some(shown), stamps: *stamps });
+        assert_eq!((read, lost), (option, option.into_iter().collect()));
+        file
+    };
+    let at = 1_700_000_000_123_456_789;
+    let kernel = stamp(StampClock::Realtime, at, 1, 0);
+    let usual = of(kernel, stamp(StampClock::Cycles, at + 0x0102_0304, 90, 513));
+    let mut expected = vec![0xad, 0x0b, 16, 0, 0xd9, 0x7e, 0, 0];
+    expected.extend(b"QVTA\x04\x03\x02\x01\x01\x02");
+    expected.extend([90, 0, 0, 0, 0, 0]);
+    assert!(blocks(&file(Layer::Kernel, &usual, 0))[2].1.ends_with(&expected));
+    let bytes = |shown, stamps| blocks(&file(shown, &stamps, 1_600_000_000))[2].1.len();
+    let application = |time_ns, bound_ns| stamp(StampClock::Cycles, time_ns, bound_ns, 1);
+    let (least, most) = (i64::from(u32::MIN), i64::from(u32::MAX));
+    for (delay_ns, bound_ns) in [(least, 0), (most, u32::MAX), (7, 65_534)] {
+        assert_eq!(bytes(Layer::Kernel, of(kernel, application(at + delay_ns, bound_ns))), 44);
+    }
+    // All else keeps the longer form.
+    for (delay_ns, bound_ns) in [(least - 1, 0), (most + 1, 0), (7, 65_535), (7, u32::MAX - 1)] {
+        assert_eq!(bytes(Layer::Kernel, of(kernel, application(at + delay_ns, bound_ns))), 72);
+    }
+    let usual = application(at + 7, 90);
+    assert_eq!(bytes(Layer::Application, of(kernel, usual)), 72);
+    assert_eq!(bytes(Layer::Kernel, of(kernel, LayerStamp { clock: StampClock::Realtime, ..usual })), 72);
+    assert_eq!(bytes(Layer::Kernel, of(LayerStamp { bound_ns: u32::MAX, ..kernel }, usual)), 72);
+    assert_eq!(bytes(Layer::Kernel, of(LayerStamp { clock: StampClock::Tai, ..kernel }, usual)), 72);
+    for layer in [Layer::Nic, Layer::Xdp, Layer::Raw, Layer::Tc, Layer::Socket] {
+        let mut stamps = of(kernel, usual);
+        stamps.set(layer, stamp(StampClock::Monotonic, at, 3, 0));
+        assert_eq!(bytes(Layer::Kernel, stamps), 88);
+    }
 }
 
 #[test]

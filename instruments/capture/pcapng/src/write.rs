@@ -227,7 +227,7 @@ impl<W: Write> PcapngWriter<W> {
     pub fn unwritten(&self) -> impl Iterator<Item = UnwrittenPacket> {
         blocks(&self.buffer)
             .filter(|(end, _)| *end > self.written)
-            .filter_map(|(_, block)| UnwrittenPacket::of(block))
+            .filter_map(|(_, block)| UnwrittenPacket::of(block, &self.offsets_s))
     }
 
     /// The destination.
@@ -294,7 +294,7 @@ pub struct UnwrittenPacket {
 
 impl UnwrittenPacket {
     /// A packet of a block that this writer made; none for other blocks.
-    fn of(block: &[u8]) -> Option<Self> {
+    fn of(block: &[u8], offsets_s: &[i64]) -> Option<Self> {
         if word(block, 0)? != number::ENHANCED_PACKET {
             return None;
         }
@@ -305,7 +305,10 @@ impl UnwrittenPacket {
             let value = options.get(4..4 + length)?;
             if code == number::CUSTOM_BINARY {
                 // Behind the enterprise number.
-                break option::decode(value.get(4..)?)?;
+                let offset_ns = i128::from(*offsets_s.get(word(block, 8)? as usize)?) * NANOSECONDS;
+                let since_ns = u64::from(word(block, 12)?) << 32 | u64::from(word(block, 16)?);
+                let time_ns = i64::try_from(i128::from(since_ns) + offset_ns).ok();
+                break option::decode(value.get(4..)?, time_ns)?;
             }
             options = options.get(4 + length.next_multiple_of(4)..)?;
         };

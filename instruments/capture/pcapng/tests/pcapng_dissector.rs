@@ -138,6 +138,48 @@ fn every_layer_of_every_packet_has_its_fields_to_the_last_digit() {
 }
 
 #[test]
+fn the_shorter_form_shows_the_same_fields() {
+    if !tshark_is_there() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("short.pcapng");
+    let mut writer =
+        PcapngWriter::new(std::fs::File::create(&path).unwrap(), &SectionFacts::default()).unwrap();
+    let facts =
+        InterfaceFacts { name: "e".to_owned(), link_type: LINK_ETHERNET, ..InterfaceFacts::default() };
+    writer.interface(&facts).unwrap();
+    let mut wanted = Vec::new();
+    for n in 0..60 {
+        let (time_ns, delay_ns) = (START_NS + n, 4_294_967_295 - n);
+        let bound_ns = if n % 2 == 0 { 89 } else { u32::MAX };
+        let (kernel, application) = (StampClock::Realtime, StampClock::Cycles);
+        let mut stamps = PacketStamps::default();
+        stamps.set(Layer::Kernel, LayerStamp { clock: kernel, time_ns, bound_ns: 1, epoch: 0 });
+        let stamp = LayerStamp { clock: application, time_ns: time_ns + delay_ns, bound_ns, epoch: 65_535 };
+        stamps.set(Layer::Application, stamp);
+        writer.packet(0, &PacketRecord::new(Layer::Kernel, &stamps, &[0x55; 20], 20)).unwrap();
+        let others = "\t".repeat(5);
+        let (at, then) = (time_ns % 1_000_000_000, (time_ns + delay_ns) % 1_000_000_000);
+        let bound = if n % 2 == 0 { "89" } else { "" };
+        let kernel = format!("{at:09}\trealtime\t1\t\t");
+        wanted.push(format!(
+            "kernel\t\t{others}{others}{kernel}\t{others}{others}{then:09}\tcycles\t{bound}\t65534\t{delay_ns}"
+        ));
+    }
+    writer.finish().unwrap();
+    // 20 bytes a packet for both stamps.
+    let option_bytes = std::fs::metadata(&path).unwrap().len();
+    assert!(option_bytes < 60 * (28 + 20 + 20 + 8) + 200, "{option_bytes}");
+    assert_eq!(shown(&path, &[]), wanted);
+    let some = directory.path().join("some.pcapng");
+    let copied =
+        Command::new("editcap").args(["-r"]).arg(&path).arg(&some).args(["11-20", "31"]).status().unwrap();
+    assert!(copied.success());
+    assert_eq!(shown(&some, &[]), [&wanted[10..20], &wanted[30..31]].concat());
+}
+
+#[test]
 fn stamps_are_columns_and_a_pipe_loses_nothing() {
     if !tshark_is_there() {
         return;

@@ -15,8 +15,9 @@ use std::time::Duration;
 pub(super) struct InterfaceCount {
     pub(super) name: String,
     pub(super) link_type: u16,
-    /// What the packet socket counted.
+    /// What its packet sockets counted, all together and each.
     pub(super) tap: TapCounts,
+    pub(super) rings: Vec<TapCounts>,
     /// What the writing thread did.
     pub(super) fates: Fates,
     /// What the interface counted meanwhile; none for `any`, or where `/proc` does not tell.
@@ -85,6 +86,7 @@ impl Accounts {
             name: interface.name.clone(),
             link_type: interface.link.link_type(),
             tap: TapCounts::default(),
+            rings: Vec::new(),
             fates: Fates::default(),
             counters: None,
         };
@@ -114,8 +116,10 @@ impl Accounts {
         self.ended_ns = realtime_ns();
         self.counters = PathCounters::read(&HostRoot::system());
         let counted = self.counters.since(&self.before);
-        for ((interface, tap), fates) in self.interfaces.iter_mut().zip(rings).zip(fates) {
-            interface.tap = *tap;
+        let each = (rings.len() / self.interfaces.len().max(1)).max(1);
+        for ((interface, rings), fates) in self.interfaces.iter_mut().zip(rings.chunks(each)).zip(fates) {
+            interface.tap = rings.iter().copied().sum();
+            interface.rings = rings.to_vec();
             interface.fates = *fates;
             interface.counters = counted.interfaces.get(&interface.name).copied();
         }
@@ -205,8 +209,10 @@ impl FileAccount {
 
     /// What the file of now has to tell, where another begins.
     pub(super) fn stretch(&mut self, taps: &[Tap], fates: &[Fates]) -> Vec<InterfaceStatistics> {
-        let rings: Vec<_> = taps.iter().map(|tap| tap.statistics().unwrap_or_default()).collect();
-        let names = taps.iter().map(|tap| tap.interface().name.as_str());
+        let each = (taps.len() / self.of.len().max(1)).max(1);
+        let of_ring = |tap: &Tap| tap.statistics().unwrap_or_default();
+        let rings: Vec<_> = taps.chunks(each).map(|rings| rings.iter().map(of_ring).sum()).collect();
+        let names = taps.iter().step_by(each).map(|tap| tap.interface().name.as_str());
         let counters = PathCounters::read(&HostRoot::system());
         let counted = self.next(names, &rings, fates, &counters);
         self.counters = counters;
@@ -243,7 +249,14 @@ impl FileAccount {
             let counters =
                 counters.interfaces.get(name).map(|counters| carried(*counters, of.on_the_way, on_the_way));
             of.on_the_way = on_the_way;
-            let count = InterfaceCount { name: name.to_owned(), link_type: 0, tap, fates, counters };
+            let count = InterfaceCount {
+                name: name.to_owned(),
+                link_type: 0,
+                tap,
+                rings: Vec::new(),
+                fates,
+                counters,
+            };
             counted.push(statistics(&count, began_ns, ended_ns));
         }
         self.began_ns = ended_ns;
@@ -276,7 +289,14 @@ mod tests {
             unwritten: 4,
             ..Fates::default()
         };
-        let count = InterfaceCount { name: "e".to_owned(), link_type: 1, tap, fates, counters: None };
+        let count = InterfaceCount {
+            name: "e".to_owned(),
+            link_type: 1,
+            tap,
+            rings: vec![tap],
+            fates,
+            counters: None,
+        };
         let dropped: u64 = count.places().iter().map(|place| place.packets).sum();
         assert_eq!(dropped + fates.captured, count.seen());
         assert_eq!(count.kept_out(), None);
@@ -307,6 +327,7 @@ mod tests {
             name: "e".to_owned(),
             link_type: 1,
             tap: TapCounts { ring: ring(400, 60), delivered: 340, unaccounted: 0 },
+            rings: Vec::new(),
             fates: fates(280, 60),
             counters: None,
         };

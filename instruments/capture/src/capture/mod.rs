@@ -25,6 +25,7 @@ use quaver_instrument::exit_code::{ExitCode, failure, sentence};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_view::Cell;
+use rustix::time::Timespec;
 use settings::Settings;
 use start::Session;
 use std::sync::Arc;
@@ -33,8 +34,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use write::{Live, Written};
 
-/// Between looks at limits and signals.
+/// Between looks at limits and signals; a signal ends the wait.
 const TICK: Duration = Duration::from_millis(50);
+/// The same where nobody waits for packets.
+const PATIENT_TICK: Duration = Duration::from_millis(250);
 /// How long nothing can be written, after the user asked for the end, until what is left is given up.
 const STALLED: Duration = Duration::from_secs(5);
 /// Between lines of progress.
@@ -136,6 +139,7 @@ fn watch(
     writer_ended: impl Fn() -> bool,
 ) -> End {
     let progress = Progress::timed(args.duration.unwrap_or(EACH), args.quiet || args.qos);
+    let tick = if plan::is_awaited(args) { TICK } else { PATIENT_TICK };
     let mut shown = Shown { at: Instant::now(), captured: 0, dropped: 0, qos: 0 };
     loop {
         if interrupt.requested() {
@@ -149,13 +153,16 @@ fn watch(
         if left.is_some_and(|left| left.is_zero()) {
             return End::Time;
         }
-        if went(reading, args.quiet) {
+        if went(reading, args.fanout.into(), args.quiet) {
             return End::InterfaceGone;
         }
         if shown.at.elapsed() >= EACH {
             shown.show(args, reading, live, &progress);
         }
-        std::thread::sleep(left.unwrap_or(TICK).min(TICK));
+        // Unlike the standard library's, this sleep ends when a signal comes.
+        let wait = left.unwrap_or(tick).min(tick);
+        let wait = Timespec { tv_sec: 0, tv_nsec: wait.subsec_nanos().into() };
+        let _ = rustix::thread::nanosleep(&wait);
     }
 }
 
@@ -194,8 +201,10 @@ impl Shown {
 }
 
 /// Tells of interfaces that went down; whether one is gone for good.
-fn went(reading: &Reading, quiet: bool) -> bool {
-    for (number, tap) in reading.taps().iter().enumerate().filter(|(_, tap)| tap.interface().index != 0) {
+fn went(reading: &Reading, rings: usize, quiet: bool) -> bool {
+    // All rings of an interface hear of it.
+    let taps = reading.taps().iter().enumerate().step_by(rings);
+    for (number, tap) in taps.filter(|(_, tap)| tap.interface().index != 0) {
         if reading.went_down(number) {
             let name = &tap.interface().name;
             if crate::record::TapInterface::find(name).is_err() {
@@ -212,8 +221,9 @@ fn went(reading: &Reading, quiet: bool) -> bool {
 
 fn thread_notes(reading: &Reading) -> Vec<String> {
     let refused = reading.refused().iter().map(|refused| format!("capture thread: {refused}"));
-    let taps = reading.taps().iter().flat_map(|tap| tap.notes().to_vec());
-    taps.chain(refused).collect()
+    let mut taps: Vec<String> = reading.taps().iter().flat_map(|tap| tap.notes().to_vec()).collect();
+    taps.dedup();
+    taps.into_iter().chain(refused).collect()
 }
 
 /// Writes the counts, closes the file, prints the summary, and finds the status.

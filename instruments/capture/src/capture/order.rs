@@ -3,11 +3,12 @@
 //!
 //! A packet is handed over at the latest when its ring's timer ran out twice: it closes a block only if that was open at its last
 //! turn, too. So what is that old has no earlier packet of another interface before it, and goes out though that one is idle. A
-//! timer may be late itself: a block that a ring has begun is waited for until half of another ring waits.
+//! timer may be late itself: a block that a ring has begun is waited for until half of another ring waits. One that it has handed
+//! over is on its way by another capture thread, and is always waited for.
 //!
 //! A packet that another CPU stamped, and that reaches its ring later than that, comes too late, as it does within one ring.
 
-use crate::record::{Block, Early};
+use crate::record::{Block, Early, Progress};
 use quaver_abi::stamp::LayerStamp;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -64,35 +65,48 @@ impl Order {
     }
 
     /// The block whose next packet is the earliest, its tap, and the stamp up to which it is before those of the others. None
-    /// while a tap may still have an earlier one, unless `all` are here. `is_begun` tells whether a tap's block of a number has
-    /// packets.
+    /// while a tap may still have an earlier one, unless `all` are here. `progress` tells how far a tap's block of a number is.
     pub(super) fn next(
         &mut self,
         all: bool,
-        is_begun: impl Fn(usize, usize) -> bool,
+        progress: impl Fn(usize, usize) -> Progress,
     ) -> Option<(usize, Waiting, Option<i64>)> {
-        if !(all || self.is_ready(is_begun)) {
+        if !(all || self.is_ready(progress)) {
             return None;
         }
         if let [only] = self.taps.as_mut_slice() {
             return only.pop_front().map(|waiting| (0, waiting, None));
         }
-        let mut heads: Vec<(i64, usize)> = (0..self.taps.len())
-            .filter_map(|tap| Some((self.taps[tap].front()?.block.next_time_ns().unwrap_or(i64::MIN), tap)))
-            .collect();
-        heads.sort_unstable();
-        let (_, tap) = *heads.first()?;
-        let until_ns = heads.get(1).map(|(time_ns, _)| *time_ns);
+        let (mut first, mut until_ns) = (None, None);
+        for (tap, waiting) in self.taps.iter().enumerate().filter_map(|(tap, of)| Some((tap, of.front()?))) {
+            let head = (waiting.block.next_time_ns().unwrap_or(i64::MIN), tap);
+            match first.replace(head) {
+                Some(before) if before < head => {
+                    first = Some(before);
+                    until_ns = Some(until_ns.map_or(head.0, |until: i64| until.min(head.0)));
+                }
+                before => until_ns = before.map(|(time_ns, _)| time_ns),
+            }
+        }
+        let (_, tap) = first?;
         Some((tap, self.taps[tap].pop_front()?, until_ns))
     }
 
-    fn is_ready(&self, is_begun: impl Fn(usize, usize) -> bool) -> bool {
+    fn is_ready(&self, progress: impl Fn(usize, usize) -> Progress) -> bool {
+        // Before the clock is asked: packets of several rings alternate.
+        if self.taps.iter().all(|tap| !tap.is_empty()) {
+            return true;
+        }
         let is_old =
             |tap: &VecDeque<Waiting>| tap.front().is_some_and(|first| first.came.elapsed() >= self.longest);
         let old = self.taps.iter().any(is_old);
-        let has_none = |tap: usize| old && !is_begun(tap, self.came[tap]);
-        self.taps.iter().any(|tap| tap.len() > self.most)
-            || self.taps.iter().enumerate().all(|(number, tap)| !tap.is_empty() || has_none(number))
+        let pressed = self.taps.iter().any(|tap| tap.len() > self.most);
+        let may_go_on = |tap: usize| match progress(tap, self.came[tap]) {
+            Progress::Empty => old || pressed,
+            Progress::Begun => pressed,
+            Progress::HandedOver => false,
+        };
+        self.taps.iter().enumerate().all(|(number, tap)| !tap.is_empty() || may_go_on(number))
     }
 }
 
@@ -140,11 +154,11 @@ mod tests {
         let settings = PipelineSettings::new(PipelineKind::Batch, Counter::Hardware);
         let (stamper, _resolver) = pipeline::start(&settings, Unconverted).unwrap();
         let (_reading, mut blocks) =
-            record::start(taps, stamper, ThreadSettings::default(), None, 1).unwrap();
+            record::start(taps, vec![stamper], &ThreadSettings::default(), None, 1).unwrap();
         let link = lab.source.within(|| UdpSocket::bind((lab.source.ipv4, 0)).unwrap()).unwrap();
         let inside = lab.sink.within(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).unwrap();
         link.send_to(b"before", (lab.sink.ipv4, 9)).unwrap();
-        while !blocks.taps()[1].is_begun(0) {
+        while blocks.taps()[1].progress(0) == Progress::Empty {
             std::thread::yield_now();
         }
         inside.send_to(b"after", (Ipv4Addr::LOCALHOST, 9)).unwrap();
@@ -158,7 +172,7 @@ mod tests {
                     Waiting { block: taken.block, early: taken.early, application, came: Instant::now() },
                 );
             }
-            while let Some((tap, _, _)) = order.next(false, |tap, block| blocks.taps()[tap].is_begun(block)) {
+            while let Some((tap, _, _)) = order.next(false, |tap, block| blocks.taps()[tap].progress(block)) {
                 went.push(tap);
             }
         }

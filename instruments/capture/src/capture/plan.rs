@@ -20,13 +20,17 @@ const LEAST_BLOCK_BYTES: u64 = 4096;
 /// Most bytes kept of a packet that is handed over by itself: what the kernel merges packets to, with a link header and a
 /// tag. Each has room for so much.
 const ALONE_BYTES: u32 = 65_536 + 18;
+/// How long packets wait in the ring where nobody waits for them, and no stamp but the kernel's is asked for.
+const BARE_FILE_TIMEOUT: Duration = Duration::from_millis(100);
 /// Blocks that a small ring is cut into.
 const LEAST_BLOCKS: u64 = 4;
 
 /// What the options ask for.
 pub(super) struct Plan {
-    /// A tap for each interface.
+    /// Each interface: its tap, or those of its rings, which are alike.
     pub(super) taps: Vec<TapOptions>,
+    /// Rings of each interface.
+    pub(super) rings: usize,
     /// Which layers are wanted.
     pub(super) wish: LayerWish,
     /// The capture thread.
@@ -73,7 +77,8 @@ impl Plan {
         let core_notes = cores::check(&cores, args)?;
         let tap = |name: &String| TapOptions { filter: filter.clone(), ..tap(args, name) };
         let taps: Vec<TapOptions> = args.interface.iter().map(tap).collect();
-        let rings_bytes = taps.iter().map(|tap| (tap.block_bytes * tap.blocks) as u64).sum();
+        let rings = usize::from(args.fanout);
+        let rings_bytes = taps.iter().map(|tap| (tap.block_bytes * tap.blocks * rings) as u64).sum();
         super::memory::check(rings_bytes, &HostRoot::system())?;
         let mut core_notes = core_notes;
         if rings_bytes > args.buffer * taps.len() as u64 {
@@ -85,6 +90,7 @@ impl Plan {
         Ok(Self {
             wish: LayerWish { rings_bytes, ..wish(args) },
             taps,
+            rings,
             capture_thread: capture_thread(cores.capture),
             write_cpu: cores.write,
             converters: cores.convert.iter().map(|cpu| pinned(*cpu)).collect(),
@@ -144,6 +150,7 @@ fn check_output(args: &CaptureArgs) -> anyhow::Result<()> {
             "--pipeline inline-clock reads no cycles: with --stamp raw use inline-cycles, threaded or batch",
         ));
     }
+    check_fanout(args)?;
     if args.json && is_pipe(args) {
         return Err(failure(
             ExitCode::Usage,
@@ -151,6 +158,42 @@ fn check_output(args: &CaptureArgs) -> anyhow::Result<()> {
         ));
     }
     Ok(())
+}
+
+fn check_fanout(args: &CaptureArgs) -> anyhow::Result<()> {
+    let refused = |why: &str| Err(failure(ExitCode::Usage, format!("--fanout with {why}")));
+    match args.pipeline {
+        _ if args.fanout == 1 => Ok(()),
+        PipelineKind::Threaded { .. } if args.layer != Layer::Raw => {
+            refused("--pipeline threaded: converter threads serve one capture thread; use batch")
+        }
+        _ if args.immediate => refused("--immediate: packets are handed over one by one, in one thread"),
+        _ if args.cores.as_ref().is_some_and(|cores| cores.capture.is_some()) => {
+            refused("--cores capture: several capture threads would share that CPU; leave the role out")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether somebody waits for packets: they are shown or counted as they come, put in order first, or read by another program. A
+/// file's writer may wait for many.
+pub(super) fn is_awaited(args: &CaptureArgs) -> bool {
+    args.immediate
+        || args.qos
+        || args.fanout > 1
+        || args.interface.len() > 1
+        || args.count.or(args.size_limit).is_some()
+        || args.output.as_deref().is_none_or(is_read_live)
+}
+
+/// Whether somebody may read the output as it is written: a pipe, not a file.
+fn is_read_live(output: &Path) -> bool {
+    output == Path::new("-") || std::fs::metadata(output).is_ok_and(|file| !file.is_file())
+}
+
+/// Whether no stamps but the kernel's are asked for. The application's is that of a block then, and may be late.
+fn is_bare(args: &CaptureArgs) -> bool {
+    wish(args).is_none() && !matches!(args.layer, Layer::Raw | Layer::Application)
 }
 
 /// Whether packets go to standard output.
@@ -179,19 +222,23 @@ fn tap(args: &CaptureArgs, name: &str) -> TapOptions {
             ..usual
         };
     }
+    let bare_file = is_bare(args) && !is_awaited(args);
+    let block_timeout = if bare_file { BARE_FILE_TIMEOUT } else { usual.block_timeout };
+    // Rings of one interface share its memory.
+    let buffer = args.buffer / u64::from(args.fanout);
     // The kernel cuts a packet that does not fit in a block.
     let packet = TapOptions::packet_bytes(args.snaplen.min(ALONE_BYTES)).next_power_of_two() as u64;
-    let block = if args.buffer >= LEAST_BLOCKS * BLOCK_BYTES {
+    let block = if buffer >= LEAST_BLOCKS * BLOCK_BYTES {
         BLOCK_BYTES
     } else {
-        let share = (args.buffer / LEAST_BLOCKS).max(LEAST_BLOCK_BYTES);
+        let share = (buffer / LEAST_BLOCKS).max(LEAST_BLOCK_BYTES);
         (1 << share.ilog2()).max(2 * packet)
     };
     TapOptions {
         snap_length: args.snaplen,
         block_bytes: block as usize,
-        blocks: (args.buffer / block).clamp(2, 1 << 20) as usize,
-        block_timeout: args.block_timeout.unwrap_or(usual.block_timeout).max(Duration::from_millis(1)),
+        blocks: (buffer / block).clamp(2, 1 << 20) as usize,
+        block_timeout: args.block_timeout.unwrap_or(block_timeout).max(Duration::from_millis(1)),
         ..usual
     }
 }

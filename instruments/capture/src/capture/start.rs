@@ -4,14 +4,16 @@ use super::accounts::FileAccount;
 use super::breach::Breaches;
 use super::files::{Output, Rotation};
 use super::order::Order;
-use super::plan::{Plan, interfaces};
+use super::plan::{Plan, interfaces, is_awaited};
 use super::qos;
 use super::write::{Limits, Live, Writer};
 use crate::args::CaptureArgs;
 use crate::pipeline;
 use crate::pipeline::{Convert, PipelineKind, PipelineSettings};
 use crate::record as capture;
-use crate::record::{LayerState, Layers, LinkKind, RawStamps, Reading, Tap, TapInterface};
+use crate::record::{
+    CaptureError, Fanout, LayerState, Layers, LinkKind, RawStamps, Reading, Tap, TapInterface,
+};
 use anyhow::Context;
 use quaver_abi::stamp::Layer;
 use quaver_clock::live::{LiveClock, LiveOptions, LiveReader, MarkKind};
@@ -26,9 +28,13 @@ use quaver_waiting as waiting;
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Part of a ring that may wait for the writing thread before it is woken.
 const PATIENT_PART: usize = 16;
+/// Longest wait of the writing thread for a block, and the same where nobody waits for packets.
+const WAIT: Duration = Duration::from_millis(50);
+const PATIENT_WAIT: Duration = Duration::from_millis(200);
 /// The thread that makes the rings.
 const RINGS: &str = "quaver-rings";
 
@@ -50,9 +56,10 @@ impl Session {
     ) -> anyhow::Result<Self> {
         // The kernel clears the rings meanwhile. Where no layer has to be there first, packets come in as soon as there is one.
         let (options, at_once) = (plan.taps.clone(), plan.wish.is_none() && args.layer != Layer::Raw);
+        let (each, by) = (plan.rings, args.fanout_type);
         let open = move |options: &_| {
-            let tap = Tap::prepare(options)?;
-            if at_once { tap.begin(false).map(|()| tap) } else { Ok(tap) }
+            let taps = (0..each).map(|_| Tap::prepare(options)).collect::<Result<Vec<_>, _>>()?;
+            if at_once { begin(&taps, by, false).map(|()| taps) } else { Ok(taps) }
         };
         let rings = waiting::start(RINGS, move || options.iter().map(open).collect::<Result<Vec<_>, _>>())
             .context("starting the thread of the rings")?;
@@ -62,7 +69,8 @@ impl Session {
             .map_err(|e| failure(ExitCode::Output, sentence(&anyhow::Error::new(e))))?;
         let interfaces = interfaces(plan)?;
         let cycles = counter == Counter::Hardware;
-        let mut layers = Layers::switch_on(&interfaces, capture::LayerWish { cycles, ..plan.wish }, set);
+        let mut layers = Layers::switch_on(&interfaces, capture::LayerWish { cycles, ..plan.wish }, set)
+            .map_err(super::fail)?;
         if cycles {
             let reader = clock.reader();
             layers.convert_cycles(move |cycles| reader.layer_stamp(cycles));
@@ -81,9 +89,10 @@ impl Session {
         }
         let prepared = waiting::join(RINGS, rings).context("making the rings")?;
         let taps = prepared.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(super::fail)?;
-        for tap in taps.iter().filter(|_| !at_once) {
-            tap.begin(layers.hardware_at_socket()).map_err(super::fail)?;
+        for taps in taps.iter().filter(|_| !at_once) {
+            begin(taps, by, layers.hardware_at_socket()).map_err(super::fail)?;
         }
+        let taps = taps.into_iter().flatten().collect();
         if let Some(user) = &args.user {
             capture::become_user(user).map_err(super::fail)?;
         }
@@ -122,8 +131,8 @@ impl Session {
             "layers": self.layers.states().iter().map(super::summary::layer_json).collect::<Vec<_>>(),
         });
         tell_tai(&mut facts, self.clock.state().kernel.tai);
-        let interfaces =
-            self.taps.iter().zip(&plan.taps).map(|(tap, of)| interface_facts(of.snap_length, tap)).collect();
+        let taps = self.taps.iter().step_by(plan.rings).zip(&plan.taps);
+        let interfaces = taps.map(|(tap, of)| interface_facts(of.snap_length, tap)).collect();
         let rotation = Rotation {
             size: args.file_size,
             time: args.file_time,
@@ -150,14 +159,15 @@ impl Session {
         for note in plan.core_notes.iter().chain(notes).chain(self.taps.iter().flat_map(|tap| tap.notes())) {
             quaver_instrument::tell!("note: {note}");
         }
-        for (tap, options) in self.taps.iter().zip(&plan.taps) {
+        for (tap, options) in self.taps.iter().step_by(plan.rings).zip(&plan.taps) {
             let filter = tap.filter().map(|filter| {
                 let place = if filter.runs_here() { ", filtered here" } else { "" };
                 format!(", filter `{}`{place}", filter.expression)
             });
             quaver_instrument::tell!(
-                "capturing on {}: ring of {} {} of {} bytes, snap length {} bytes{}",
+                "capturing on {}: {} of {} {} of {} bytes, snap length {} bytes{}",
                 tap.interface().name,
+                if plan.rings == 1 { "ring".to_owned() } else { format!("{} rings", plan.rings) },
                 Cell::Count(tap.blocks() as u64),
                 if options.immediate { "packets" } else { "blocks" },
                 Cell::Count(options.block_bytes as u64),
@@ -179,33 +189,36 @@ impl Session {
             Layer::Raw => PipelineSettings::new(PipelineKind::Batch, self.counter),
             _ => pipeline_settings(args, plan, self.counter),
         };
-        let (stamper, resolver) = pipeline::start(&settings, self.clock.reader())
-            .map_err(|e| failure(ExitCode::Output, e.to_string()))?;
+        let start = || {
+            pipeline::start(&settings, self.clock.reader())
+                .map_err(|e| failure(ExitCode::Output, e.to_string()))
+        };
+        let (stamper, resolver) = start()?;
+        let mut stampers = vec![stamper];
+        // Without converter threads any resolver serves all stampers.
+        for _ in 1..plan.rings {
+            stampers.push(start()?.0);
+        }
         let links: Vec<LinkKind> = self.taps.iter().map(|tap| tap.interface().link).collect();
         let live = Arc::new(Live::new());
         let mut layers = self.layers;
         let wall_clock = layers.is_wall_clock(args.layer);
         let joiner = if args.immediate { layers.joiner() } else { None };
         let least = self.taps.iter().map(Tap::blocks).min().unwrap_or_default();
-        // Nobody waits for the packets of a file; those of several interfaces are put in order first.
-        let waits = args.immediate
-            || args.qos
-            || links.len() > 1
-            || args.count.or(args.size_limit).is_some()
-            || args.output.as_deref().is_none_or(is_read_live);
-        let patience = if waits { 1 } else { (least / PATIENT_PART).max(1) };
-        let thread = plan.capture_thread.clone();
-        let (reading, blocks) =
-            capture::start(self.taps, stamper, thread, joiner, patience).map_err(super::fail)?;
+        let patience = if is_awaited(args) { 1 } else { (least / PATIENT_PART).max(1) };
+        let (reading, blocks) = capture::start(self.taps, stampers, &plan.capture_thread, joiner, patience)
+            .map_err(super::fail)?;
         let limits = Limits { packets: args.count, octets: args.size_limit };
         let timeout = blocks.taps().iter().map(Tap::block_timeout).max().unwrap_or_default();
         let files = self.output.as_ref().map(Output::files).unwrap_or_default();
         let writer = Writer {
+            wait: if is_awaited(args) { WAIT } else { PATIENT_WAIT },
             order: Order::new(blocks.taps().len(), timeout, least),
             blocks,
             layers,
             resolver,
             links,
+            rings: plan.rings,
             layer: args.layer,
             only_outgoing: args.direction == crate::args::WantedDirection::Out,
             place: files.first().map(|file| rights::place_of(file).to_owned()),
@@ -221,9 +234,12 @@ impl Session {
     }
 }
 
-/// Whether somebody may read the output as it is written: a pipe, not a file.
-fn is_read_live(output: &Path) -> bool {
-    output == Path::new("-") || std::fs::metadata(output).is_ok_and(|file| !file.is_file())
+/// Packets come in from now on, by all rings of an interface.
+fn begin(taps: &[Tap], by: Fanout, hardware_stamps: bool) -> Result<(), CaptureError> {
+    match taps {
+        [only] => only.begin(hardware_stamps),
+        several => Tap::begin_group(several, by, hardware_stamps),
+    }
 }
 
 fn pipeline_settings(args: &CaptureArgs, plan: &Plan, counter: Counter) -> PipelineSettings {

@@ -5,7 +5,7 @@ use super::plan::{Plan, is_pipe};
 use super::write::Written;
 use super::{End, view};
 use crate::args::CaptureArgs;
-use crate::record::LayerState;
+use crate::record::{LayerState, TapCounts};
 use quaver_abi::stamp::Layer;
 use quaver_instrument::envelope::Envelope;
 use quaver_instrument::exit_code::ExitCode;
@@ -67,11 +67,22 @@ fn interface_json(interface: &InterfaceCount) -> Value {
         "octets": fates.octets,
         "dropped": dropped,
         "ring_freezes": interface.tap.ring.freezes,
+        "rings": interface.rings.iter().map(ring_json).collect::<Vec<_>>(),
         "kept_out_by_filter": interface.kept_out(),
         "interface_counters": interface.counters,
         "stamped": stamped_json(interface),
         "shown_by_other_layer": fates.other_layer,
         "stamps_out_of_order": fates.disordered,
+    })
+}
+
+/// What came by one ring: `seen = delivered + dropped + unaccounted`.
+fn ring_json(ring: &TapCounts) -> Value {
+    json!({
+        "seen": ring.ring.seen,
+        "delivered": ring.delivered,
+        "dropped": ring.ring.dropped,
+        "unaccounted": ring.unaccounted,
     })
 }
 

@@ -129,6 +129,7 @@ mod tests {
             name: "eth0".to_owned(),
             link_type: 1,
             tap: TapCounts { ring, delivered: 1_040, unaccounted: 0 },
+            rings: Vec::new(),
             fates,
             counters: Some(counters),
         };

@@ -19,8 +19,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Longest wait for a block.
-const WAIT: Duration = Duration::from_millis(100);
 /// Between two figures of the flows.
 const EACH: Duration = Duration::from_secs(1);
 
@@ -83,7 +81,12 @@ pub(super) struct Writer {
     pub(super) layers: Layers,
     pub(super) resolver: Resolver<LiveReader>,
     pub(super) order: Order,
+    /// Of each tap.
     pub(super) links: Vec<LinkKind>,
+    /// Taps of each interface.
+    pub(super) rings: usize,
+    /// Longest wait for a block.
+    pub(super) wait: Duration,
     pub(super) layer: Layer,
     pub(super) only_outgoing: bool,
     pub(super) output: Option<Output>,
@@ -111,7 +114,7 @@ impl Writer {
         // Before it sees the first packet.
         rights::keep_output(self.place.as_deref());
         let mut to = Desk {
-            fates: vec![Fates::default(); self.links.len()],
+            fates: vec![Fates::default(); self.links.len() / self.rings],
             output: self.output.take(),
             told: self.told.clone(),
             flows: self.flows.take(),
@@ -121,7 +124,7 @@ impl Writer {
         };
         let mut told = Instant::now();
         while !self.blocks.is_finished() {
-            let taken = self.blocks.next(self.order.left().map_or(WAIT, |left| left.min(WAIT)));
+            let taken = self.blocks.next(self.order.left().map_or(self.wait, |left| left.min(self.wait)));
             let idle = taken.is_none();
             if let Some(taken) = taken {
                 self.take(taken);
@@ -173,7 +176,7 @@ impl Writer {
     fn write_due(&mut self, to: &mut Desk, all: bool) {
         loop {
             let taps = self.blocks.taps();
-            let next = self.order.next(all, |tap, block| taps[tap].is_begun(block));
+            let next = self.order.next(all, |tap, block| taps[tap].progress(block));
             let Some((tap, mut waiting, until_ns)) = next else { break };
             self.block(tap, &mut waiting, until_ns, to);
             if waiting.block.next_time_ns().is_some() {
@@ -187,13 +190,13 @@ impl Writer {
     }
 
     fn block(&mut self, tap: usize, waiting: &mut Waiting, until_ns: Option<i64>, to: &mut Desk) {
-        let (layers, link) = (&mut self.layers, self.links[tap]);
+        let (layers, link, interface) = (&mut self.layers, self.links[tap], tap / self.rings);
         let taps = self.blocks.taps();
         let filter = taps[tap].filter().filter(|filter| filter.runs_here());
         let Waiting { block, early, application, .. } = waiting;
         while until_ns.is_none_or(|until| block.next_time_ns().is_some_and(|next| next <= until)) {
             let Some(frame) = block.next_frame() else { return };
-            let fates = &mut to.fates[tap];
+            let fates = &mut to.fates[interface];
             if to.limited {
                 fates.after_limit += 1;
             } else if self.only_outgoing && frame.kind != PacketKind::Outgoing {
@@ -208,7 +211,7 @@ impl Writer {
                 if to.output.as_ref().is_some_and(Output::is_full) {
                     to.rotate(taps, self.layer);
                 }
-                to.packet(tap, link, &frame, &stamps, self.layer);
+                to.packet(interface, link, &frame, &stamps, self.layer);
                 to.look_at_limits(self.limits);
             }
         }
@@ -240,14 +243,14 @@ struct Desk {
 impl Desk {
     fn packet(
         &mut self,
-        tap: usize,
+        interface: usize,
         link: LinkKind,
         frame: &Frame<'_>,
         stamps: &PacketStamps,
         wanted: Layer,
     ) {
         if self.failed.is_some() {
-            self.fates[tap].unwritten += 1;
+            self.fates[interface].unwritten += 1;
             return;
         }
         let shown = if stamps.get(wanted).is_some() { wanted } else { ring_layer(frame) };
@@ -259,16 +262,16 @@ impl Desk {
                 reception,
                 ..PacketRecord::new(shown, stamps, frame.data, frame.original_length)
             };
-            match output.packet(tap as u32, &record) {
+            match output.packet(interface as u32, &record) {
                 Ok(()) => {}
                 // The packet is among those that the output has and could not write.
                 Err(error @ WriteError::Io(_)) => {
-                    self.count(tap, frame.original_length, other_layer, stamps);
+                    self.count(interface, frame.original_length, other_layer, stamps);
                     self.fail(error, wanted);
                     return;
                 }
                 Err(error) => {
-                    self.fates[tap].unwritten += 1;
+                    self.fates[interface].unwritten += 1;
                     self.flush(wanted);
                     self.failed.get_or_insert(error);
                     return;
@@ -281,12 +284,12 @@ impl Desk {
         if let Some(time) = stamps.get(shown) {
             self.told.has(time.time_ns);
         }
-        self.count(tap, frame.original_length, other_layer, stamps);
+        self.count(interface, frame.original_length, other_layer, stamps);
     }
 
-    fn count(&mut self, tap: usize, original_length: u32, other_layer: bool, stamps: &PacketStamps) {
+    fn count(&mut self, interface: usize, original_length: u32, other_layer: bool, stamps: &PacketStamps) {
         self.captured += 1;
-        self.fates[tap].capture(original_length, other_layer, stamps);
+        self.fates[interface].capture(original_length, other_layer, stamps);
     }
 
     /// The output takes no more: what it has not written is not captured.

@@ -1,5 +1,6 @@
 //! The layers below the packet socket: which there are here, and why the others are not; and their stamps of a packet.
 
+use super::error::CaptureError;
 use super::frame::{Frame, LinkKind, RingStamp};
 use super::hardware::{self, SetSetting};
 use super::join::Below;
@@ -155,7 +156,14 @@ impl Layers {
     /// Switches on what is wanted on these interfaces of the calling thread's namespace, as far as it can be had. Do this
     /// before the taps are opened, so that their first packet has all its stamps. Settings of interfaces are changed by
     /// `set`, whose they are. Programs get room for the records of all packets that `wish.rings_bytes` hold.
-    pub fn switch_on(interfaces: &[TapInterface], wish: LayerWish, set: &mut SetSetting<'_>) -> Self {
+    ///
+    /// # Errors
+    /// There is no memory for these records.
+    pub fn switch_on(
+        interfaces: &[TapInterface],
+        wish: LayerWish,
+        set: &mut SetSetting<'_>,
+    ) -> Result<Self, CaptureError> {
         let mut states = Vec::new();
         let (mut hardware, mut clocks) = (Vec::new(), NicClocks::new());
         let wanted = wish.hardware != HardwareWish::Off;
@@ -168,7 +176,10 @@ impl Layers {
             states.push(LayerState { layer: Layer::Nic, interface: interface.name.clone(), state });
         }
         let tc_wanted = wish.tc != TcWish::Off;
-        let attached = tc_wanted.then(|| Programs::attach(interfaces, wish, &mut states)).flatten();
+        let attached = match tc_wanted {
+            true => Programs::attach(interfaces, wish, &mut states)?,
+            false => None,
+        };
         let (programs, written) = attached.unzip();
         let joiner = written.map(Joiner::new);
         let mut layers = Self {
@@ -184,7 +195,7 @@ impl Layers {
             raw: None,
         };
         layers.told_by_drivers(interfaces);
-        layers
+        Ok(layers)
     }
 
     /// Stamps of interfaces that come by the XDP program are told like those that the interface was asked for.

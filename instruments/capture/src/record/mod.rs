@@ -25,8 +25,8 @@ pub use layers::{
 };
 pub use raw::{RawCounts, RawStamps};
 pub use reader::{Blocks, Reading, StampedBlock, TapCounts, start};
-pub use ring::Block;
-pub use socket::{ANY, MOST_SNAP_BYTES, RingStatistics, Tap, TapInterface, TapOptions, Wanted};
+pub use ring::{Block, Progress};
+pub use socket::{ANY, Fanout, MOST_SNAP_BYTES, RingStatistics, Tap, TapInterface, TapOptions, Wanted};
 pub use user::become_user;
 
 #[cfg(test)]

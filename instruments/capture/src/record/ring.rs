@@ -41,6 +41,17 @@ pub(super) enum HandOver {
     Packets,
 }
 
+/// How far a block of the ring is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It has no packets.
+    Empty,
+    /// The kernel has put packets into it, and still has it.
+    Begun,
+    /// It is the program's.
+    HandedOver,
+}
+
 /// The mapped memory.
 pub(super) struct RingMemory {
     base: NonNull<u8>,
@@ -113,20 +124,20 @@ impl RingMemory {
         free.then(|| Block { memory: Arc::clone(self), index: block, given: 0, next_at: self.first(block) })
     }
 
-    /// Whether a block that has not been dropped has packets, handed over or not. Only the thread that drops blocks may ask: no
-    /// other one writes in them.
-    pub(super) fn is_begun(&self, block: usize) -> bool {
-        if self.held[block % self.held.len()].load(Ordering::Acquire) {
-            return true;
+    /// How far a block is that has not been dropped. Only the thread that drops blocks may ask: no other one writes in them.
+    pub(super) fn progress(&self, block: usize) -> Progress {
+        let held = self.held[block % self.held.len()].load(Ordering::Acquire);
+        if held || self.status(block).load(Ordering::Acquire) & STATUS_USER != 0 {
+            return Progress::HandedOver;
         }
         if self.hand_over == HandOver::Packets {
-            return self.status(block).load(Ordering::Acquire) & STATUS_USER != 0;
+            return Progress::Empty;
         }
         let at = self.place(block) + PACKETS_AT;
         // SAFETY: inside the mapping and aligned to 4 bytes; the kernel counts each packet here as it takes its room, and we
         // clear it before we give the block back.
         let packets = unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(at).cast()) };
-        packets.load(Ordering::Acquire) > 0
+        if packets.load(Ordering::Acquire) > 0 { Progress::Begun } else { Progress::Empty }
     }
 
     /// Packets in a block that the kernel has handed over.
@@ -220,7 +231,7 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         if self.memory.hand_over == HandOver::Blocks {
-            // The kernel does so only when it opens the block, which may be long after (`RingMemory::is_begun`).
+            // The kernel does so only when it opens the block, which may be long after (`RingMemory::progress`).
             self.octets()[PACKETS_AT..PACKETS_AT + 4].fill(0);
         }
         self.memory.status(self.index).store(0, Ordering::Release);

@@ -3,7 +3,7 @@
 use super::error::CaptureError;
 use super::filter::Filter;
 use super::frame::LinkKind;
-use super::ring::{HandOver, RingMemory};
+use super::ring::{HandOver, Progress, RingMemory};
 use quaver_host::ifreq;
 use quaver_host::interface::InterfaceFacts;
 use quaver_host::root::HostRoot;
@@ -95,6 +95,24 @@ impl TapOptions {
     }
 }
 
+/// By what the kernel chooses the ring of a packet, where an interface has several (PACKET_FANOUT).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[repr(u32)]
+pub enum Fanout {
+    /// The CPU that processes it: each ring is in order of time
+    #[default]
+    Cpu = libc::PACKET_FANOUT_CPU,
+    /// Its flow: both directions come to the same ring
+    Hash = libc::PACKET_FANOUT_HASH,
+    /// Each ring in turn
+    Lb = libc::PACKET_FANOUT_LB,
+    /// The interface's receive queue
+    Qm = libc::PACKET_FANOUT_QM,
+}
+
+/// PACKET_FANOUT_FLAG_UNIQUEID: the kernel chooses a number that no group has.
+const FANOUT_NEW_GROUP: u32 = 0x2000;
+
 /// An interface as far as a capture needs to know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TapInterface {
@@ -169,6 +187,16 @@ pub struct RingStatistics {
     pub freezes: u64,
 }
 
+impl std::iter::Sum for RingStatistics {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, of| Self {
+            seen: sum.seen + of.seen,
+            dropped: sum.dropped + of.dropped,
+            freezes: sum.freezes + of.freezes,
+        })
+    }
+}
+
 /// A packet socket with its ring.
 #[derive(Debug)]
 pub struct Tap {
@@ -178,6 +206,9 @@ pub struct Tap {
     filter: Option<Filter>,
     notes: Vec<String>,
     promiscuous: bool,
+    /// What is sent is left out.
+    incoming: bool,
+    snap_length: u32,
     block_timeout: Duration,
     counted: Mutex<RingStatistics>,
 }
@@ -211,7 +242,7 @@ impl Tap {
             packet_option(&socket, libc::PACKET_IGNORE_OUTGOING, &1i32)
                 .map_err(failed("leave out what is sent"))?;
         }
-        attach(&socket, filter.as_ref(), options.snap_length).map_err(failed("attach the filter"))?;
+        attach(&socket, &[], filter.as_ref(), options.snap_length).map_err(failed("attach the filter"))?;
         let memory = ring(&socket, options, interface.link).map_err(|e| CaptureError::Os {
             operation: format!(
                 "make a ring of {} blocks of {} bytes for the capture on {}",
@@ -227,6 +258,8 @@ impl Tap {
             filter,
             notes,
             promiscuous,
+            incoming,
+            snap_length: options.snap_length,
             block_timeout: options.block_timeout,
             counted: Mutex::default(),
         })
@@ -248,6 +281,32 @@ impl Tap {
             promiscuous(&self.socket, *index).map_err(failed("see packets to other machines"))?;
         }
         bind(&self.socket, *index).map_err(failed("bind the packet socket"))
+    }
+
+    /// Begins to receive with several taps of one interface, prepared alike: the kernel gives each packet to one of them. Nothing
+    /// comes in before all are in the group, so that no packet comes twice.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn begin_group(taps: &[Self], by: Fanout, hardware_stamps: bool) -> Result<(), CaptureError> {
+        let mut group = (by as u32 | FANOUT_NEW_GROUP) << 16;
+        for tap in taps {
+            let failed = |what: &str| failed(what, &tap.interface.name);
+            tap.shut()?;
+            tap.begin(hardware_stamps)?;
+            packet_option(&tap.socket, libc::PACKET_FANOUT, &group)
+                .map_err(failed("share the packets among several rings"))?;
+            let [given] = numbers::<1>(tap.socket.as_fd(), libc::SOL_PACKET, libc::PACKET_FANOUT)
+                .map_err(failed("ask for the group of the rings"))?;
+            group = given;
+        }
+        for tap in taps {
+            // Kernels up to 6.18 at least forget in a group that what is sent is to be left out.
+            let before: &[_] = if tap.incoming { &LEAVE_OUT_SENT } else { &[] };
+            attach(&tap.socket, before, tap.filter.as_ref(), tap.snap_length)
+                .map_err(failed("attach the filter", &tap.interface.name))?;
+        }
+        Ok(())
     }
 
     /// Prepares, and begins.
@@ -283,9 +342,9 @@ impl Tap {
         self.memory.blocks()
     }
 
-    /// Whether the block of this number, counted on over all rounds, has packets: in the kernel's hands, or handed over.
-    pub fn is_begun(&self, block: usize) -> bool {
-        self.memory.is_begun(block)
+    /// How far the block of this number is, counted on over all rounds.
+    pub fn progress(&self, block: usize) -> Progress {
+        self.memory.progress(block)
     }
 
     /// What was counted so far.
@@ -373,12 +432,26 @@ fn packet_option<T: Copy>(socket: &OwnedFd, option: i32, value: &T) -> io::Resul
 const RETURN: u16 = 0x06;
 const RETURN_NOTHING: libc::sock_filter = libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: 0 };
 
-/// The kernel keeps as many bytes as the filter returns, so there is always one.
-fn attach(socket: &OwnedFd, filter: Option<&Filter>, snap_length: u32) -> io::Result<()> {
-    match filter {
-        Some(filter) if !filter.runs_here() => attach_program(socket, &filter.program),
-        _ => attach_program(socket, &[libc::sock_filter { k: snap_length, ..RETURN_NOTHING }]),
-    }
+/// Goes on with the next instruction but for packets that are sent, which are left out: load the packet's kind, compare, return.
+const LEAVE_OUT_SENT: [libc::sock_filter; 3] = [
+    libc::sock_filter { code: 0x20, jt: 0, jf: 0, k: (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32 },
+    libc::sock_filter { code: 0x15, jt: 0, jf: 1, k: libc::PACKET_OUTGOING as u32 },
+    RETURN_NOTHING,
+];
+
+/// The kernel keeps as many bytes as the filter returns, so there is always one. `before` runs first.
+fn attach(
+    socket: &OwnedFd,
+    before: &[libc::sock_filter],
+    filter: Option<&Filter>,
+    snap_length: u32,
+) -> io::Result<()> {
+    let all = [libc::sock_filter { k: snap_length, ..RETURN_NOTHING }];
+    let program = match filter {
+        Some(filter) if !filter.runs_here() => &filter.program[..],
+        _ => &all,
+    };
+    attach_program(socket, &[before, program].concat())
 }
 
 fn attach_program(socket: &OwnedFd, program: &[libc::sock_filter]) -> io::Result<()> {

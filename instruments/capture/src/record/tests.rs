@@ -33,7 +33,7 @@ impl Convert for Unconverted {
 fn begin(taps: Vec<Tap>) -> (Reading, Blocks) {
     let settings = PipelineSettings::new(PipelineKind::Batch, Counter::Hardware);
     let (stamper, _resolver) = pipeline::start(&settings, Unconverted).unwrap();
-    start(taps, stamper, ThreadSettings::default(), None, 1).unwrap()
+    start(taps, vec![stamper], &ThreadSettings::default(), None, 1).unwrap()
 }
 
 /// Sends `sizes` from the lab's source, each a datagram of that many bytes of payload to a port of the sink.
@@ -200,7 +200,7 @@ fn every_layer_stamps_every_packet_in_its_order() {
         .sink
         .within(|| {
             let interface = TapInterface::find(&lab.sink.interface).unwrap();
-            let layers = Layers::switch_on(&[interface], wish, &mut nothing_set);
+            let layers = Layers::switch_on(&[interface], wish, &mut nothing_set).unwrap();
             (layers, Tap::open(&incoming(&lab)).unwrap())
         })
         .unwrap();
@@ -244,12 +244,16 @@ fn a_program_of_somebody_else_is_left_alone() {
         .sink
         .within(|| {
             let interfaces = [TapInterface::find(&lab.sink.interface).unwrap()];
-            let first = Layers::switch_on(&interfaces, wish, &mut nothing_set);
-            let second = Layers::switch_on(&interfaces, wish, &mut nothing_set);
+            let first = Layers::switch_on(&interfaces, wish, &mut nothing_set).unwrap();
+            let second = Layers::switch_on(&interfaces, wish, &mut nothing_set).unwrap();
             let seen = (first.states().to_vec(), second.states().to_vec());
             drop((first, second));
             // All is as it was: there is room again.
-            (seen.0, seen.1, Layers::switch_on(&interfaces, wish, &mut nothing_set).states().to_vec())
+            (
+                seen.0,
+                seen.1,
+                Layers::switch_on(&interfaces, wish, &mut nothing_set).unwrap().states().to_vec(),
+            )
         })
         .unwrap();
     let there = |states: &[LayerState]| states.iter().map(|of| of.state.is_ok()).collect::<Vec<_>>();
@@ -289,7 +293,7 @@ fn frame(time_ns: i64) -> Frame<'static> {
 
 #[test]
 fn a_programs_stamp_may_be_cycles_and_a_drivers_comes_with_it() {
-    let mut layers = Layers::switch_on(&[], LayerWish::default(), &mut nothing_set);
+    let mut layers = Layers::switch_on(&[], LayerWish::default(), &mut nothing_set).unwrap();
     let below = join::Below { hardware_ns: 77, xdp: 5_000, xdp_in_cycles: true, ..join::Below::default() };
     let mut stamps = || layers.stamps(&frame(9), LinkKind::Ethernet, &Early(Some(below)));
     let nic = LayerStamp { clock: StampClock::Phc, time_ns: 77, bound_ns: u32::MAX, epoch: 0 };
@@ -321,7 +325,7 @@ fn a_programs_stamp_may_be_cycles_and_a_drivers_comes_with_it() {
 fn which_stamps_there_can_be_and_why_not() {
     let Ok(interface) = TapInterface::find("lo") else { return };
     let wish = LayerWish { hardware: HardwareWish::On, ..LayerWish::default() };
-    let layers = Layers::switch_on(&[interface], wish, &mut nothing_set);
+    let layers = Layers::switch_on(&[interface], wish, &mut nothing_set).unwrap();
     assert!(layers.why_not(Layer::Nic).is_some_and(|why| why.contains("no hardware")));
     assert!(layers.why_not(Layer::Tc).is_some_and(|why| why.contains("was not asked for")));
     assert_eq!((layers.why_not(Layer::Kernel), layers.why_not(Layer::Application)), (None, None));

@@ -2,6 +2,7 @@
 
 use super::arms::Arms;
 use super::model::PatternFacts;
+use super::ratio::Compared;
 use quaver_analysis::rounds::{Interval, Sums, Verdict};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,7 +16,7 @@ const PAIRS: [(&str, &str); 4] = [
 ];
 
 /// What a stamp of one arm takes more than one of another.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Cost {
     /// Nanoseconds a stamp; trimmed means.
     pub ns: f64,
@@ -23,6 +24,8 @@ pub struct Cost {
     pub interval: Option<Interval>,
     /// What it says.
     pub verdict: Verdict,
+    /// Why it is no result, in sentences; empty where it is one.
+    pub refusals: Vec<String>,
 }
 
 /// Two ways to convert, compared.
@@ -40,7 +43,7 @@ pub struct Conversion {
 }
 
 /// Of one pattern's arms; those that took no part are left out.
-pub(super) fn conversions(pattern: &PatternFacts, arms: &Arms) -> Vec<Conversion> {
+pub(super) fn conversions(pattern: &PatternFacts, arms: &Arms, compared: &Compared<'_>) -> Vec<Conversion> {
     let index = |name: &str| pattern.user.iter().position(|arm| arm.name == name);
     let found = PAIRS.iter().filter_map(|(of, to)| {
         let (first, second) = (index(of)?, index(to)?);
@@ -52,7 +55,13 @@ pub(super) fn conversions(pattern: &PatternFacts, arms: &Arms) -> Vec<Conversion
         ];
         let hot = |sums: &[Sums]| sums[0].mean() - sums[1].mean();
         let whole = |sums: &[Sums]| hot(sums) + sums[2].mean() - sums[3].mean();
-        let cost = |ns: f64, interval| Cost { ns, interval, verdict: Verdict::of(interval, 0.0) };
+        let refusals = compared.differ([first, second]);
+        let cost = |ns: f64, interval| Cost {
+            ns,
+            interval,
+            verdict: Verdict::of(interval, 0.0),
+            refusals: refusals.clone(),
+        };
         let total = sides.map(Sums::total);
         whole(&total).is_finite().then(|| Conversion {
             of: (*of).to_owned(),

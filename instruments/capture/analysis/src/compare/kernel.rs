@@ -59,6 +59,8 @@ pub struct Difference {
     pub interval: Option<Interval>,
     /// What it says.
     pub verdict: Verdict,
+    /// Why it is no result, in sentences: an arm that differs from itself.
+    pub refusals: Vec<String>,
 }
 
 /// Of one pattern; none where no packet passed the checkpoints.
@@ -85,15 +87,19 @@ pub(super) fn kernel_summary(
         arms: arms.stamping().map(|arm| arms.overheads(arm)).collect(),
         same: compared.same.clone(),
         ratios: ratios.collect(),
-        differences: DIFFERENCES.iter().filter_map(|one| difference(&arms, one)).collect(),
+        differences: DIFFERENCES.iter().filter_map(|one| difference(&arms, &compared, one)).collect(),
         densities: pattern.kernel.iter().cloned().zip(Density::of_all(&overheads)).collect(),
         interrupts_off_share: interrupts_off_share(table, at),
     })
 }
 
-fn difference(arms: &Arms, (what, of, to): &(&'static str, &str, &str)) -> Option<Difference> {
-    let rounds = |name: &str| Some(&arms.by_round[arms.index(name)?].trimmed[..]);
-    let sides = [rounds(of)?, rounds(to)?];
+fn difference(
+    arms: &Arms,
+    compared: &Compared<'_>,
+    (what, of, to): &(&'static str, &str, &str),
+) -> Option<Difference> {
+    let pair = [arms.index(of)?, arms.index(to)?];
+    let sides = pair.map(|arm| &arms.by_round[arm].trimmed[..]);
     let less = |sums: &[Sums]| sums[0].mean() - sums[1].mean();
     let found = arms.interval(&sides, less);
     let verdict = Verdict::of(found, 0.0);
@@ -105,6 +111,7 @@ fn difference(arms: &Arms, (what, of, to): &(&'static str, &str, &str)) -> Optio
         ns: Some(ns).filter(|ns| *ns >= 0.0),
         interval: found,
         verdict,
+        refusals: compared.differ(pair),
     })
 }
 

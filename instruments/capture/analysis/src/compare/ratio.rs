@@ -29,7 +29,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    fn of(ratio: f64, interval: Option<Interval>) -> Self {
+    pub(super) fn of(ratio: f64, interval: Option<Interval>) -> Self {
         let ratio = Some(ratio).filter(|ratio| ratio.is_finite() && *ratio > 0.0);
         Self { ratio, interval, verdict: Verdict::of(interval, 1.0), refusals: Vec::new() }
     }
@@ -38,6 +38,12 @@ impl Comparison {
     pub fn result(&self) -> Option<f64> {
         self.ratio.filter(|_| self.refusals.is_empty())
     }
+}
+
+/// Why a ratio of this interval is too wide for a result.
+pub(super) fn too_wide(Interval { low, high }: Interval) -> Option<String> {
+    (low <= 0.0 || high / low > WIDEST)
+        .then(|| format!("the interval {low:.2} to {high:.2} spans more than a factor of two"))
 }
 
 /// How many times the overhead of another is that of one.
@@ -68,6 +74,12 @@ pub struct Same {
 }
 
 impl Same {
+    /// Why a difference of this arm's mean is no result: the arm differs from itself. One whose overhead may be nothing has no
+    /// ratio to itself, and may still differ from another.
+    fn differs(&self) -> Option<String> {
+        self.refusal(&self.mean, "means").filter(|_| self.mean.interval.is_some())
+    }
+
     fn refusal(&self, found: &Comparison, what: &str) -> Option<String> {
         match (found.verdict, found.interval) {
             (Verdict::Larger | Verdict::Smaller, Some(interval)) => Some(format!(
@@ -163,6 +175,11 @@ impl<'a> Compared<'a> {
         }
     }
 
+    /// Why a difference of the means of these two is no result.
+    pub(super) fn differ(&self, pair: [usize; 2]) -> Vec<String> {
+        pair.into_iter().filter_map(|arm| self.same[arm].differs()).collect()
+    }
+
     /// Why a comparison of these two is no result.
     fn refusals(&self, pair: [usize; 2], wanted: Statistic, found: &Comparison) -> Vec<String> {
         let starts = self.arms.starts.len();
@@ -181,10 +198,7 @@ impl<'a> Compared<'a> {
         }
         match found.interval {
             None => all.push("the ratio has no interval: some starts have no value".to_owned()),
-            Some(Interval { low, high }) if low <= 0.0 || high / low > WIDEST => {
-                all.push(format!("the interval {low:.2} to {high:.2} spans more than a factor of two"));
-            }
-            Some(_) => {}
+            Some(interval) => all.extend(too_wide(interval)),
         }
         all
     }

@@ -126,7 +126,7 @@ fn pattern_summary(
         checkpoints: arms.checkpoints,
         same: compared.same.clone(),
         ratios,
-        conversions: conversions(pattern, &arms),
+        conversions: conversions(pattern, &arms, &compared),
         kernel: kernel_summary(table, facts, at, pattern),
         paper: Paper::of(&pattern.name),
     }

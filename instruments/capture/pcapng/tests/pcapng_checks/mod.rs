@@ -66,5 +66,6 @@ pub fn capture(octets: &[u8]) {
     assert!(16 * said.packets.len() <= octets.len());
     assert!(said.whole || said.error.is_some() || !said.cautions.is_empty(), "what is wrong is said");
     assert_eq!(said, read(Pieces { left: octets, size: octets.len() }));
-    option::decode(octets);
+    option::decode(octets, None);
+    option::decode(octets, Some(octets.len() as i64));
 }

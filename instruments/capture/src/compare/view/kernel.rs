@@ -40,7 +40,8 @@ pub(super) fn add(section: &mut Section, pattern: &PatternSummary, kernel: &Kern
     for difference in &kernel.differences {
         costs.row([
             difference.what.into(),
-            difference.ns.map_or_else(|| "no result".into(), Cell::FineDuration),
+            (difference.ns.filter(|_| difference.refusals.is_empty()))
+                .map_or_else(|| "no result".into(), Cell::FineDuration),
             span(difference.interval, Cell::FineDuration),
             cost_words(difference).into(),
         ]);
@@ -52,12 +53,13 @@ pub(super) fn add(section: &mut Section, pattern: &PatternSummary, kernel: &Kern
 }
 
 /// What the interval of a cost says.
-fn cost_words(difference: &Difference) -> &'static str {
+fn cost_words(difference: &Difference) -> String {
     match (difference.verdict, difference.ns) {
-        (Verdict::NoDifference, _) => "not distinguishable from nothing",
-        (_, None) => "negative: impossible",
-        (Verdict::Unknown, _) => "too few starts",
-        _ => "",
+        _ if !difference.refusals.is_empty() => difference.refusals.join("; "),
+        (Verdict::NoDifference, _) => "not distinguishable from nothing".to_owned(),
+        (_, None) => "negative: impossible".to_owned(),
+        (Verdict::Unknown, _) => "too few starts".to_owned(),
+        _ => String::new(),
     }
 }
 

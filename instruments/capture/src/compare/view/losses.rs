@@ -3,12 +3,13 @@
 use super::curves::{Curve, curves};
 use super::{charts, placement_words, span};
 use quaver_capture_analysis::compare::{LossDifference, LossSummary, PeerTotal, Sweep, Verdict};
-use quaver_view::{Block, Cell, Section, Shown, Table, Text, text};
+use quaver_view::{Block, Cell, Column, Section, Shown, Table, Text, text};
+use std::collections::BTreeSet;
 
 /// What the captures' figures are.
 const PEER_WORDS: &str = "Streams of 200,000 packets/s, captured to a file by Quaver and other programs in turn. Counts are \
     each program's own. Each keeps 128 bytes per packet, stamped by the kernel alone. The libpcap program counts packets \
-    with their stamps and writes no file. CPU time is that of the last nine tenths of each stream; start-up stands apart.";
+    with their stamps and writes no file. CPU time is that of the last nine tenths of each stream; start-up stands apart. `quaver again` is Quaver once more.";
 
 /// Loss over packet sizes and gaps; none where it was not measured.
 pub(super) fn section(loss: &LossSummary) -> Option<Section> {
@@ -93,17 +94,23 @@ fn point_table(curves: &[Curve]) -> Table {
 /// Whole captures beside other programs; none where there were none.
 pub(super) fn peer_section(peers: &[PeerTotal]) -> Option<Section> {
     let mut table = Table::new([
-        "placement",
-        "program",
-        "sent",
-        "captured",
-        "dropped",
-        "unaccounted",
-        "CPU per packet",
-        "of single streams",
-        "start-up",
+        Column::new("placement"),
+        Column::new("program"),
+        Column::new("sent"),
+        Column::new("captured"),
+        Column::new("dropped"),
+        Column::new("unaccounted"),
+        Column::new("CPU").note("time per packet"),
+        Column::new("of single streams").html_only(),
+        Column::new("/ Quaver").note("over Quaver's, stream by stream"),
+        Column::new("95 % CI"),
+        Column::new("start-up"),
     ]);
+    let mut refusals = BTreeSet::new();
     for total in peers {
+        let found = total.to_quaver.as_ref();
+        refusals.extend(found.iter().flat_map(|found| found.refusals.iter().cloned()));
+        let ratio = found.map(|found| found.result().map_or_else(|| "no result".into(), Cell::Figure));
         table.row([
             placement_words(total.placement).into(),
             total.program.as_str().into(),
@@ -115,9 +122,18 @@ pub(super) fn peer_section(peers: &[PeerTotal]) -> Option<Section> {
             (total.cpu_range_ns)
                 .map(|(low, high)| Cell::interval(Cell::FineDuration(low), Cell::FineDuration(high)))
                 .into(),
+            ratio.into(),
+            span(found.and_then(|found| found.interval), Cell::Figure),
             Cell::FineDuration(total.startup_cpu_ns),
         ]);
     }
-    let section = Section::new("peers", "Whole captures").note("beside other programs");
-    (!peers.is_empty()).then(|| section.with(table).with(PEER_WORDS))
+    if peers.is_empty() {
+        return None;
+    }
+    let mut section = Section::new("peers", "Whole captures").note("beside other programs").with(table);
+    if !refusals.is_empty() {
+        let refusals = refusals.into_iter().collect::<Vec<_>>().join("; ");
+        section.push(text!("No result over Quaver's: {refusals}."));
+    }
+    Some(section.with(PEER_WORDS))
 }

@@ -301,6 +301,9 @@ fn span(interval: Option<Interval>, shown: impl Fn(f64) -> Cell) -> Cell {
 /// What was found here about where conversion is done.
 fn conversion_words(conversion: &Conversion) -> Text {
     let side = |cost: &Cost| {
+        if !cost.refusals.is_empty() {
+            return format!("has no result ({})", cost.refusals.join("; "));
+        }
         let size = Cell::FineDuration(cost.ns.abs());
         // "Less" turns the sign round.
         let less = |found: Interval| Interval { low: -found.high, high: -found.low };

@@ -121,7 +121,12 @@ fn curves_join_repetitions_of_a_point() {
 
 #[test]
 fn what_costs_less_does_so_within_an_interval_of_the_same_sign() {
-    let cost = |ns, low, high, verdict| Cost { ns, interval: Some(Interval { low, high }), verdict };
+    let cost = |ns, low, high, verdict| Cost {
+        ns,
+        interval: Some(Interval { low, high }),
+        verdict,
+        refusals: Vec::new(),
+    };
     let conversion = Conversion {
         of: "batch".to_owned(),
         to: "threaded".to_owned(),
@@ -132,4 +137,8 @@ fn what_costs_less_does_so_within_an_interval_of_the_same_sign() {
                     634 ns less (95 % CI 600 ns to 679 ns); including conversion on every CPU and waits of the receiver it does not \
                     differ (95 % CI -5.00 ns to 30.0 ns).";
     assert_eq!(conversion_words(&conversion).to_string(), expected);
+    let refusals = vec!["batch against itself: ratio of means 0.80 to 0.90, which excludes 1".to_owned()];
+    let differs = Conversion { hot: Cost { refusals, ..conversion.hot.clone() }, ..conversion };
+    let said = conversion_words(&differs).to_string();
+    assert!(said.contains("on the hot path it has no result (batch against itself: ratio"), "{said}");
 }

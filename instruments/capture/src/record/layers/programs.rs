@@ -1,11 +1,13 @@
 //! The BPF programs on the interfaces of a capture.
 
+use super::super::error::CaptureError;
 use super::super::join::Below;
 use super::super::socket::TapInterface;
 use super::{LayerState, LayerWish, TcWish, XdpWish};
 pub(super) use crate::bpf::Remover;
 use crate::bpf::{Attached, CapturePrograms, Records, TC_IN_CYCLES, XDP_IN_CYCLES, XdpMode};
 use quaver_abi::stamp::Layer;
+use quaver_host::trace::TraceError;
 use std::io;
 
 /// What the programs write.
@@ -64,11 +66,14 @@ pub(super) struct Programs {
 
 impl Programs {
     /// Attaches as much as can be had. None where no interface has the TC program.
+    ///
+    /// # Errors
+    /// There is no memory for the records: that is no lack of the machine, and whoever asked can give more.
     pub(super) fn attach(
         interfaces: &[TapInterface],
         wish: LayerWish,
         states: &mut Vec<LayerState>,
-    ) -> Option<(Self, Written)> {
+    ) -> Result<Option<(Self, Written)>, CaptureError> {
         let mut say = |layer, interface: &TapInterface, state| {
             states.push(LayerState { layer, interface: interface.name.clone(), state });
         };
@@ -78,12 +83,14 @@ impl Programs {
             .or_else(|_| CapturePrograms::load(false, rings_bytes, cycles));
         let programs = match loaded.and_then(|programs| {
             let mapped = programs.records();
-            mapped.map(|records| (programs, records)).map_err(|source| quaver_host::trace::TraceError::Os {
-                operation: "map the records of BPF".to_owned(),
-                source,
-            })
+            mapped
+                .map(|records| (programs, records))
+                .map_err(|source| TraceError::Os { operation: "map the records of BPF".to_owned(), source })
         }) {
             Ok(programs) => programs,
+            Err(TraceError::Os { operation, source }) if source.kind() == io::ErrorKind::OutOfMemory => {
+                return Err(CaptureError::Os { operation, source });
+            }
             Err(error) => {
                 for interface in interfaces {
                     if with_xdp {
@@ -91,7 +98,7 @@ impl Programs {
                     }
                     say(Layer::Tc, interface, Err(error.to_string()));
                 }
-                return None;
+                return Ok(None);
             }
         };
         let (programs, records) = programs;
@@ -127,7 +134,8 @@ impl Programs {
                 }),
             );
         }
-        (!covered.is_empty()).then_some((Self { attached, told_by_driver }, Written { records, covered }))
+        let written = Written { records, covered };
+        Ok((!written.covered.is_empty()).then_some((Self { attached, told_by_driver }, written)))
     }
 
     /// What takes filters from the interfaces at once.

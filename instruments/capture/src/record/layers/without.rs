@@ -1,5 +1,6 @@
 //! What stands for the BPF programs in a build without them.
 
+use super::super::error::CaptureError;
 use super::super::join::Below;
 use super::super::socket::TapInterface;
 use super::{LayerState, LayerWish, XdpWish};
@@ -46,7 +47,7 @@ impl Programs {
         interfaces: &[TapInterface],
         wish: LayerWish,
         states: &mut Vec<LayerState>,
-    ) -> Option<(Self, Written)> {
+    ) -> Result<Option<(Self, Written)>, CaptureError> {
         for interface in interfaces {
             let state = |layer| LayerState {
                 layer,
@@ -58,7 +59,7 @@ impl Programs {
             }
             states.push(state(Layer::Tc));
         }
-        None
+        Ok(None)
     }
 
     pub(super) fn removers(&self) -> Vec<Remover> {
