@@ -12,15 +12,9 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-abi", 5_200),
     ("quaver-analysis", 14_740),
     ("quaver-bpf-build", 500),
-<<<<<<< HEAD
-    ("quaver-capture", 13_290),
-    ("quaver-capture-analysis", 3_930),
-    ("quaver-chase", 5_435),
-=======
     ("quaver-capture", 13_580),
     ("quaver-capture-analysis", 4_000),
-    ("quaver-chase", 5_330),
->>>>>>> h-capture
+    ("quaver-chase", 5_435),
     ("quaver-clock", 3_500),
     ("quaver-cure", 1_775),
     ("quaver-cure-analysis", 450),
