@@ -32,6 +32,9 @@ pub(crate) struct Settings {
     pub(crate) socket: PathBuf,
     #[serde(default)]
     pub(crate) metrics: Option<SocketAddr>,
+    /// CPUs whose times are counted.
+    #[serde(default, deserialize_with = "some_cpus")]
+    pub(crate) cpus: Option<Vec<u16>>,
     #[serde(default)]
     pub(crate) window: WindowSettings,
     #[serde(default)]
@@ -83,6 +86,7 @@ pub(crate) struct Limits {
     #[serde(deserialize_with = "duration")]
     pub(crate) fold_within: Duration,
     pub(crate) cpu_percent: f64,
+    pub(crate) waiting_mib: u32,
 }
 
 impl Default for Limits {
@@ -92,7 +96,15 @@ impl Default for Limits {
             incidents_an_hour: 30,
             fold_within: Duration::from_secs(86_400),
             cpu_percent: 5.0,
+            waiting_mib: 32,
         }
+    }
+}
+
+impl Limits {
+    /// Memory of windows that wait to be written.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        u64::from(self.waiting_mib) << 20
     }
 }
 
@@ -182,10 +194,13 @@ impl Settings {
             return Err("limits: disk_mib, incidents_an_hour and cpu_percent must be above 0".to_owned());
         }
         let counts = (self.receivers.len(), self.threads.len());
-        if counts == (0, 0) || counts.0 > MOST_RECEIVERS || counts.1 > MOST_TABLES {
+        if (counts == (0, 0) && self.cpus.is_none()) || counts.0 > MOST_RECEIVERS || counts.1 > MOST_TABLES {
             return Err(format!(
-                "name something to watch: up to {MOST_RECEIVERS} tables [[receiver]], and up to {MOST_TABLES} tables [[threads]]"
+                "name something to watch: up to {MOST_RECEIVERS} tables [[receiver]], and up to {MOST_TABLES} tables [[threads]], or cpus"
             ));
+        }
+        if self.cpus.as_ref().is_some_and(Vec::is_empty) {
+            return Err("cpus names no CPU".to_owned());
         }
         if self.hook.as_ref().is_some_and(|hook| hook.command.first().is_none_or(String::is_empty)) {
             return Err(

@@ -59,8 +59,10 @@ fn incidents(out: &mut String, of: &Rows<'_, ThreadsState>) {
     of.by_cause(out, ("quaver_watch_explained_wait_seconds", "seconds"), help, |state| {
         &state.outcomes.explained_ns
     });
-    let help = "Triggers of which no incident was kept, because of a limit or a busy disk.";
+    let help = "Triggers of which no incident was kept, because of a limit.";
     of.counter(out, "quaver_watch_suppressed_wait_triggers", help, |state| state.outcomes.suppressed);
     let help = "Incidents of a wait that could not be written.";
     of.counter(out, "quaver_watch_failed_wait_incidents", help, |state| state.outcomes.failed);
+    let help = "Incidents of a wait lost because a slow disk held up the writer.";
+    of.counter(out, "quaver_watch_lost_wait_incidents", help, |state| state.outcomes.lost);
 }

@@ -4,7 +4,7 @@ use super::{LOOK, SETTLE};
 use crate::board::Board;
 use crate::config::Settings;
 use crate::flight::{FlightRecorder, Snapshot};
-use crate::frozen::WindowRecords;
+use crate::frozen::{Clocks, WindowRecords};
 use quaver_analysis::model::Circumstances;
 use quaver_clock::monotonic_ns;
 use quaver_host::facts::HostFacts;
@@ -144,6 +144,7 @@ impl Recorder {
         let own_threads =
             HostRoot::system().names("proc/self/task").iter().filter_map(|id| id.parse().ok()).collect();
         Ok(WindowRecords {
+            clocks: Clocks::now(),
             window: Window { start_ns: start_ns as i64, end_ns: end_ns as i64 },
             before,
             held_because: self.flight.held_because(),
