@@ -44,6 +44,8 @@ pub(crate) struct ThreadsState {
     pub(crate) waits: BTreeMap<String, Histogram>,
     /// Count and time of waits, by the CPU on which they ended.
     pub(crate) cpus: BTreeMap<u16, (u64, u64)>,
+    /// Waits in futex(2) that have ended, by how (`lock`, `other`, `not-woken`).
+    pub(crate) futex: BTreeMap<String, Histogram>,
     #[serde(flatten)]
     pub(crate) outcomes: Outcomes,
     /// Events that found no room.

@@ -186,7 +186,10 @@ impl Team {
         }
         if let Some(cpus) = settings.cpus.clone() {
             let (board, end) = (Arc::clone(board), end.clone());
-            threads.push(quaver_waiting::start("watch-cpus", move || cpus::run(&cpus, &board, &end))?);
+            threads.push(quaver_waiting::start("watch-cpus", move || {
+                let publish = |last: &_, now: &_| board.cpus(|sums| cpus::add_since(sums, last, now));
+                cpus::run(&cpus, &publish, &end);
+            })?);
         }
         Ok(Self { end, threads })
     }

@@ -119,7 +119,7 @@ pub(crate) struct ThreadsWindow {
     pub(crate) records: WindowRecords,
 }
 
-/// A wait for a CPU above its table's limit, as the kernel's program saw it end.
+/// A wait for a CPU, or for a lock, above its table's limit, as the kernel's program saw it end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LongWait {
     /// Place of the table among those of the settings.
@@ -132,4 +132,15 @@ pub(crate) struct LongWait {
     pub(crate) cpu: u16,
     pub(crate) realtime: bool,
     pub(crate) comm: String,
+    /// Of a wait for a lock; `at_ns` is then when a thread let it go on.
+    pub(crate) lock: Option<LockWait>,
+}
+
+/// A wait for a lock, and the thread that ended it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LockWait {
+    pub(crate) address: u64,
+    pub(crate) waker: u32,
+    pub(crate) waker_process: u32,
+    pub(crate) waker_comm: String,
 }

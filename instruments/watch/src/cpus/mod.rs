@@ -6,11 +6,9 @@ mod times;
 #[path = "without_bpf.rs"]
 mod times;
 
-use crate::board::Board;
 use quaver_instrument::interrupt::Interrupt;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use times::TimeCounter;
 
@@ -80,11 +78,14 @@ impl Times {
 /// What the CPUs spent, of each the kinds of [`KINDS`].
 pub(crate) type CpuTimes = BTreeMap<u16, Vec<Times>>;
 
+/// Takes an earlier reading and the present one.
+pub(crate) type Publish<'a> = &'a dyn Fn(&CpuTimes, &CpuTimes);
+
 /// Counts until it is asked to end, on these CPUs.
-pub(crate) fn run(cpus: &[u16], board: &Arc<Board>, end: &Interrupt) {
+pub(crate) fn run(cpus: &[u16], publish: Publish<'_>, end: &Interrupt) {
     let mut said = String::new();
     while !end.requested() {
-        let Err(error) = count(cpus, board, end) else { continue };
+        let Err(error) = count(cpus, publish, end) else { continue };
         // The kernel's verifier speaks in several lines.
         let words = format!("{error:#}").replace('\n', " ");
         if words != said {
@@ -102,13 +103,13 @@ fn pause(time: Duration, end: &Interrupt) {
     }
 }
 
-fn count(cpus: &[u16], board: &Board, end: &Interrupt) -> anyhow::Result<()> {
+fn count(cpus: &[u16], publish: Publish<'_>, end: &Interrupt) -> anyhow::Result<()> {
     let counter = TimeCounter::start(cpus)?;
     let mut last = CpuTimes::new();
     loop {
         let ends = end.requested();
         let now = counter.read(cpus)?;
-        board.cpus(|sums| add_since(sums, &last, &now));
+        publish(&last, &now);
         last = now;
         if ends {
             return Ok(());
@@ -117,7 +118,8 @@ fn count(cpus: &[u16], board: &Board, end: &Interrupt) -> anyhow::Result<()> {
     }
 }
 
-fn add_since(sums: &mut CpuTimes, earlier: &CpuTimes, now: &CpuTimes) {
+/// Adds what was counted since an earlier reading.
+pub(crate) fn add_since(sums: &mut CpuTimes, earlier: &CpuTimes, now: &CpuTimes) {
     let none = Times::default();
     for (cpu, kinds) in now {
         let into = sums.entry(*cpu).or_insert_with(|| vec![Times::default(); KINDS.len()]);

@@ -53,7 +53,7 @@ impl Recorder {
     /// Records the CPUs of all tables that have a trigger; none where no table has one.
     pub(super) fn start(settings: &Settings, online: &[u16]) -> anyhow::Result<Option<Self>> {
         let mut traced = BTreeSet::new();
-        for table in settings.threads.iter().filter(|table| table.wait.is_some()) {
+        for table in settings.threads.iter().filter(|table| table.has_trigger()) {
             let named = |cpu: &&u16| table.cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu));
             traced.extend(online.iter().filter(named).copied());
         }
@@ -107,7 +107,7 @@ impl Recorder {
             quaver_instrument::tell!(
                 "quaver watch: threads: the tracer's memory was full: {more} events are lost"
             );
-            for table in settings.threads.iter().filter(|table| table.wait.is_some()) {
+            for table in settings.threads.iter().filter(|table| table.has_trigger()) {
                 board.threads(&table.name, |state| state.records_lost += more);
             }
         }
