@@ -2,5 +2,5 @@
 
 fn main() {
     #[cfg(feature = "bpf")]
-    quaver_bpf_build::compile(&["waits"]);
+    quaver_bpf_build::compile(&["cpus", "waits"]);
 }

@@ -1,19 +1,22 @@
 //! A receiver that is watched all the time: a glitch at a random moment becomes an incident that names its cause, a quiet
 //! stretch becomes none, and a watch that is killed leaves nothing that the next one stumbles over.
 
+use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_testbed::inject::{schedule, thread};
 use quaver_testbed::phase;
 use quaver_testbed::ports::free_port;
 use quaver_testbed::privileged::{Lack, privileged, skip};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Set in the environment of the receiver program: the port, 0 for any.
@@ -24,6 +27,13 @@ const LATE: &str = "150ms";
 const GLITCH: Duration = Duration::from_millis(400);
 /// What a wait may take: a watch needs about a second, where nobody is in its way.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One test at a time: all receivers are on CPU 0, which the glitches of one test would take from those of another.
+static ON_CPU_0: Mutex<()> = Mutex::new(());
+
+fn alone_on_cpu_0() -> MutexGuard<'static, ()> {
+    ON_CPU_0.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The receiver program: real-time, on CPU 0.
 #[test]
@@ -264,6 +274,7 @@ fn glitches_become_incidents_with_their_causes_and_quiet_and_kills_become_none()
     if !privileged("glitches_become_incidents_with_their_causes_and_quiet_and_kills_become_none") {
         return;
     }
+    let _alone = alone_on_cpu_0();
     let (first, port) = receiver(0);
     let sender = Sender::start(port);
     let watch = Watch::of(port);
@@ -324,5 +335,80 @@ fn glitches_become_incidents_with_their_causes_and_quiet_and_kills_become_none()
     assert!(daemon.0.wait().unwrap().success(), "{}", watch.log());
     assert!(!watch.path("watch.sock").exists());
     assert_eq!(std::fs::read_dir(watch.path("staging")).unwrap().count(), 0);
+    drop(sender);
+}
+
+/// A disk that takes its time: a file among the incidents that cannot be read until somebody has written it.
+struct SlowDisk(PathBuf);
+
+impl SlowDisk {
+    fn below(incidents: &Path) -> Self {
+        let run = RunDir::create(incidents, "watch").unwrap();
+        let (asked, host) = (serde_json::json!({"incident": {}}), serde_json::json!({}));
+        run.write_manifest(&Manifest::begin("1", "watch", asked, host, 0)).unwrap();
+        let tags = run.path().join("tags.txt");
+        rustix::fs::mknodat(CWD, &tags, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        Self(run.path().to_owned())
+    }
+
+    /// Somebody waits for the file, until what is answered is dropped.
+    fn is_waited_for(&self) -> Option<OwnedFd> {
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        rustix::fs::open(self.0.join("tags.txt"), flags, Mode::empty()).ok()
+    }
+}
+
+#[test]
+fn a_disk_that_stalls_costs_no_incident_that_memory_holds_and_the_others_are_said_to_be_lost() {
+    if !privileged(
+        "a_disk_that_stalls_costs_no_incident_that_memory_holds_and_the_others_are_said_to_be_lost",
+    ) {
+        return;
+    }
+    let _alone = alone_on_cpu_0();
+    let (receiver, port) = receiver(0);
+    let sender = Sender::start(port);
+    let watch = Watch::of(port);
+    let mut daemon = watch.start();
+    watch.wait_watching(1);
+    let disk = SlowDisk::below(&watch.path("incidents"));
+    stop_for_a_while(receiver.pid());
+    let mut held = None;
+    watch.wait("the writer", |_| {
+        held = disk.is_waited_for();
+        held.is_some()
+    });
+    let waiting =
+        |count: f64| watch.wait("a window", |_| watch.metric("quaver_watch_waiting_windows") == count);
+    for count in [1.0, 2.0] {
+        stop_for_a_while(receiver.pid());
+        waiting(count);
+    }
+    // Settings are read all the same; memory now holds the worst window alone.
+    let settings = std::fs::read_to_string(watch.path("watch.toml")).unwrap();
+    let settings = settings.replace("[hook]", "[limits]\nwaiting_mib = 0\n[hook]");
+    std::fs::write(watch.path("watch.toml"), settings).unwrap();
+    kill_process(daemon.pid(), Signal::HUP).unwrap();
+    watch.wait("the settings", |watch| watch.log().contains("new settings are in force"));
+    watch.wait_watching(2);
+    stop_for_a_while(receiver.pid());
+    let lost = || watch.metric("quaver_watch_lost_incidents_total");
+    watch.wait("the loss", |_| lost() == 2.0);
+    waiting(1.0);
+    let said = watch.log().matches("Z is lost: limits.waiting_mib holds no more windows").count();
+    assert_eq!((said, watch.incidents()), (2, vec![disk.0.clone()]), "{}", watch.log());
+    // The disk goes on: what was in hand and what waited is kept, the second counted in the first.
+    std::fs::remove_dir_all(&disk.0).unwrap();
+    drop(held);
+    let counts = |watch: &Watch| -> Vec<Value> {
+        watch.incidents().iter().map(|incident| note(incident)["count"].clone()).collect()
+    };
+    watch.wait("both", |watch| counts(watch) == [2]);
+    assert_eq!(
+        (lost(), watch.metric("quaver_watch_triggers_total{receiver=\"studio\",reason=\"held\"}")),
+        (2.0, 4.0)
+    );
+    kill_process(daemon.pid(), Signal::TERM).unwrap();
+    assert!(daemon.0.wait().unwrap().success(), "{}", watch.log());
     drop(sender);
 }

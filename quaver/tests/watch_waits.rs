@@ -7,9 +7,11 @@ use quaver_testbed::inject::{schedule, thread};
 use quaver_testbed::phase;
 use quaver_testbed::privileged::privileged;
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Set in the environment of the waiting program: directories of control groups that it moves into, with `:` between them.
@@ -59,6 +61,51 @@ fn a_waiting_program() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
+/// Set in the environment of the locking program.
+const LOCKER: &str = "QUAVER_TEST_WATCHED_LOCKER";
+
+/// The locking program: for each line that it reads, a thread on CPU 0 holds a lock for 300 ms or longer while another waits for it. It
+/// says `held` as soon as the other sleeps. Then it says how long the wait was: at least from there until the lock is let go, at most
+/// from before the call until after it.
+#[test]
+fn a_locking_program() {
+    if std::env::var_os(LOCKER).is_none() {
+        return;
+    }
+    println!();
+    for line in std::io::stdin().lines() {
+        line.unwrap();
+        let lock = Arc::new(Mutex::new(()));
+        let (locked, is_locked) = channel();
+        let (begins, is_begun) = channel();
+        let taken = Arc::clone(&lock);
+        let holder = std::thread::Builder::new().name("holder".to_owned()).spawn(move || {
+            schedule::bind(0, 0).unwrap();
+            // Nothing else on a shared machine takes the CPU from it for long.
+            schedule::fifo(0, 50).unwrap();
+            let held = taken.lock().unwrap();
+            locked.send(()).unwrap();
+            let waiter: String = is_begun.recv().unwrap();
+            let state = || std::fs::read_to_string(format!("/proc/self/task/{waiter}/stat")).unwrap();
+            while !state().rsplit(')').next().unwrap().starts_with(" S") {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let asleep_ns = phase::now_ns();
+            println!("held");
+            thread::burn_until(asleep_ns + 300 * MS);
+            let let_go_ns = phase::now_ns();
+            drop(held);
+            let_go_ns - asleep_ns
+        });
+        is_locked.recv().unwrap();
+        begins.send(rustix::thread::gettid().as_raw_nonzero().to_string()).unwrap();
+        let start_ns = phase::now_ns();
+        drop(lock.lock().unwrap());
+        let most_ns = phase::now_ns() - start_ns;
+        println!("waited {} {most_ns}", holder.unwrap().join().unwrap());
+    }
+}
+
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -103,6 +150,13 @@ fn hierarchies() -> Vec<&'static str> {
         all.into_iter().filter(|path| Path::new(path).join("cgroup.procs").exists()).collect();
     assert!(!found.is_empty(), "no control groups are mounted below /sys/fs/cgroup");
     found
+}
+
+/// One test at a time: the bursts of one would take the CPU from the threads of another.
+static ON_CPU_0: Mutex<()> = Mutex::new(());
+
+fn alone_on_cpu_0() -> MutexGuard<'static, ()> {
+    ON_CPU_0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Watch {
@@ -162,8 +216,9 @@ impl Watch {
 
 fn real_time_burst() {
     let burst = std::thread::Builder::new().name("burst".to_owned()).spawn(|| {
-        schedule::bind(0, 0).unwrap();
+        // In this order: a normal thread would wait behind a real-time one on that CPU.
         schedule::fifo(0, 80).unwrap();
+        schedule::bind(0, 0).unwrap();
         thread::burn_until(phase::now_ns() + BURST.as_nanos() as u64);
         // Its name is read while it lives.
         std::thread::sleep(Duration::from_secs(5));
@@ -212,6 +267,7 @@ fn waits_are_those_that_the_kernel_counts_and_a_long_one_becomes_an_incident() {
     if !privileged("waits_are_those_that_the_kernel_counts_and_a_long_one_becomes_an_incident") {
         return;
     }
+    let _alone = alone_on_cpu_0();
     let hierarchies = hierarchies();
     let groups: Vec<Group> = hierarchies.iter().map(|at| Group::make(at, "works")).collect();
     let asleep = Group::make(hierarchies[hierarchies.len() - 1], "sleeps");
@@ -278,7 +334,8 @@ fn waits_are_those_that_the_kernel_counts_and_a_long_one_becomes_an_incident() {
         summary["wait_ns"].as_i64().unwrap()
     );
     assert_eq!((&summary["threads"], &summary["process"]), (&"works-0".into(), &program.0.id().into()));
-    assert!(watch.metric("quaver_watch_wait_incidents_total", "works-0") >= 1.0);
+    // It is counted a moment after it is there.
+    watch.wait("its count", || watch.metric("quaver_watch_wait_incidents_total", "works-0") >= 1.0);
     assert_eq!(watch.metric("quaver_watch_wait_triggers_total", "cpu"), 0.0, "it has no limit");
     let page = Command::new(QUAVER).arg("analyze").arg(run.path()).output().unwrap();
     let page = String::from_utf8(page.stdout).unwrap();
@@ -308,4 +365,61 @@ fn a_group_that_is_not_there_is_said_and_found_once_it_is() {
     let group = Group::make(hierarchy, "comes");
     watch.wait("the group", || watch.metric("quaver_watch_threads_watched", "comes") > 0.0);
     drop((watch, group));
+}
+
+#[test]
+fn waits_for_locks_are_those_of_the_program_and_a_long_one_names_what_its_holder_did() {
+    if !privileged("waits_for_locks_are_those_of_the_program_and_a_long_one_names_what_its_holder_did") {
+        return;
+    }
+    let _alone = alone_on_cpu_0();
+    let program = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_locking_program", "--nocapture"])
+        .env(LOCKER, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut program = Ended(program.unwrap());
+    let process = program.0.id();
+    let watch = Watch::start(&format!("[[threads]]\nname = 'locks'\npid = {process}\nlock = '{LIMIT}'\n"));
+    let words = format!("watching waits of the threads of process {process} (");
+    watch.wait("counting", || watch.log().contains(&words));
+    let mut lines = BufReader::new(program.0.stdout.take().unwrap()).lines();
+    let mut hear = |beginning: &str| {
+        lines.find_map(|line| line.unwrap().strip_prefix(beginning).map(str::to_owned)).unwrap()
+    };
+    let mut stdin = program.0.stdin.take().unwrap();
+    let (mut least_ns, mut most_ns) = (0, 0);
+    let found = |cause: &str| {
+        let summaries =
+            watch.incidents().into_iter().map(|run| run.read_summary::<serde_json::Value>().unwrap());
+        summaries.into_iter().find(|summary| summary["causes"][0]["source"] == cause)
+    };
+    // A holder that works all the time, and one that a real-time thread takes the CPU from.
+    for (cause, injected_ns) in [("own-code", 300 * MS), ("rt-thread", BURST.as_nanos() as u64)] {
+        writeln!(stdin).unwrap();
+        hear("held");
+        if cause == "rt-thread" {
+            real_time_burst();
+        }
+        let waited = hear("waited ");
+        let bounds: Vec<u64> = waited.split(' ').map(|word| word.parse().unwrap()).collect();
+        (least_ns, most_ns) = (least_ns + bounds[0], most_ns + bounds[1]);
+        watch.wait(cause, || found(cause).is_some());
+        let summary = found(cause).unwrap();
+        let wait_ns = summary["wait_ns"].as_u64().unwrap();
+        assert!((bounds[0]..=bounds[1]).contains(&wait_ns), "{wait_ns} in {bounds:?}");
+        let time_ns = summary["causes"][0]["time_ns"].as_u64().unwrap();
+        assert!(time_ns > injected_ns / 10 * 9, "{}", summary["causes"]);
+        let lock = &summary["lock"];
+        assert_eq!((&lock["holder_process"], &lock["holder_comm"]), (&process.into(), &"holder".into()));
+        assert!(lock["address"].as_str().unwrap().starts_with("0x"), "{lock}");
+    }
+    let of = |name: &str| watch.metric(name, "locks\",end=\"lock");
+    watch.wait("both waits", || of("quaver_watch_futex_seconds_count") == 2.0);
+    let sum_ns = (of("quaver_watch_futex_seconds_sum") * 1e9).round() as u64;
+    assert!((least_ns..=most_ns).contains(&sum_ns), "{sum_ns} ns in {least_ns} to {most_ns}");
+    let page = Command::new(QUAVER).arg("analyze").arg(watch.incidents()[0].path()).output().unwrap();
+    let page = String::from_utf8(page.stdout).unwrap();
+    assert!(page.contains("for a lock that thread holder"), "{page}");
 }

@@ -1,5 +1,6 @@
 //! What is known of all receivers and incidents, for metrics and status.
 
+use crate::cpus::CpuTimes;
 use crate::judge::{Histogram, PacketFigures, Reason};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,8 @@ pub(crate) struct Outcomes {
     #[serde(rename = "late_ns")]
     pub(crate) explained_ns: BTreeMap<String, u64>,
     pub(crate) failed: u64,
+    /// Frozen windows that were let go before they could be written.
+    pub(crate) lost: u64,
 }
 
 /// One table of threads. Counts never fall while the program runs.
@@ -41,6 +44,8 @@ pub(crate) struct ThreadsState {
     pub(crate) waits: BTreeMap<String, Histogram>,
     /// Count and time of waits, by the CPU on which they ended.
     pub(crate) cpus: BTreeMap<u16, (u64, u64)>,
+    /// Waits in futex(2) that have ended, by how (`lock`, `other`, `not-woken`).
+    pub(crate) futex: BTreeMap<String, Histogram>,
     #[serde(flatten)]
     pub(crate) outcomes: Outcomes,
     /// Events that found no room.
@@ -128,6 +133,8 @@ pub(crate) struct Figures {
     pub(crate) realtime_ns: i64,
     pub(crate) receivers: BTreeMap<String, ReceiverState>,
     pub(crate) threads: BTreeMap<String, ThreadsState>,
+    /// By CPU and kind.
+    pub(crate) cpus: CpuTimes,
     /// The newest last.
     pub(crate) incidents: VecDeque<Incident>,
     pub(crate) cost: Cost,
@@ -142,6 +149,9 @@ pub(crate) struct Cost {
     pub(crate) cpu_percent: f64,
     pub(crate) resident_bytes: u64,
     pub(crate) disk_bytes: u64,
+    /// Frozen windows that wait to be written, and their memory.
+    pub(crate) waiting_windows: u64,
+    pub(crate) waiting_bytes: u64,
 }
 
 /// Everything, behind one lock that is held for moments.
@@ -155,6 +165,7 @@ pub(crate) struct Board {
 struct Inner {
     receivers: BTreeMap<String, ReceiverState>,
     threads: BTreeMap<String, ThreadsState>,
+    cpus: CpuTimes,
     asked: BTreeSet<String>,
     /// Of each receiver the incidents that somebody asked for and that wait to be written.
     asked_waiting: BTreeMap<String, u32>,
@@ -176,6 +187,11 @@ impl Board {
     /// Changes what is known of a table of threads.
     pub(crate) fn threads(&self, name: &str, change: impl FnOnce(&mut ThreadsState)) {
         change(self.lock().threads.entry(name.to_owned()).or_default());
+    }
+
+    /// Changes what is known of CPUs.
+    pub(crate) fn cpus(&self, change: impl FnOnce(&mut CpuTimes)) {
+        change(&mut self.lock().cpus);
     }
 
     /// Changes what became of triggers.
@@ -279,6 +295,7 @@ impl Board {
             realtime_ns: quaver_clock::realtime_ns(),
             receivers: inner.receivers.clone(),
             threads: inner.threads.clone(),
+            cpus: inner.cpus.clone(),
             incidents: inner.incidents.clone(),
             cost: inner.cost,
         }

@@ -32,6 +32,9 @@ pub(crate) struct Settings {
     pub(crate) socket: PathBuf,
     #[serde(default)]
     pub(crate) metrics: Option<SocketAddr>,
+    /// CPUs whose times are counted.
+    #[serde(default, deserialize_with = "some_cpus")]
+    pub(crate) cpus: Option<Vec<u16>>,
     #[serde(default)]
     pub(crate) window: WindowSettings,
     #[serde(default)]
@@ -83,6 +86,7 @@ pub(crate) struct Limits {
     #[serde(deserialize_with = "duration")]
     pub(crate) fold_within: Duration,
     pub(crate) cpu_percent: f64,
+    pub(crate) waiting_mib: u32,
 }
 
 impl Default for Limits {
@@ -92,7 +96,15 @@ impl Default for Limits {
             incidents_an_hour: 30,
             fold_within: Duration::from_secs(86_400),
             cpu_percent: 5.0,
+            waiting_mib: 32,
         }
+    }
+}
+
+impl Limits {
+    /// Memory of windows that wait to be written.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        u64::from(self.waiting_mib) << 20
     }
 }
 
@@ -113,16 +125,21 @@ pub(crate) struct ReceiverSettings {
 }
 
 /// Threads whose waits for a CPU are counted: those of a control group or a unit, those on some CPUs, or those of both.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ThreadsSettings {
     pub(crate) name: String,
+    pub(crate) pid: Option<u32>,
+    pub(crate) comm: Option<String>,
     pub(crate) group: Option<PathBuf>,
     pub(crate) unit: Option<String>,
     #[serde(default, deserialize_with = "some_cpus")]
     pub(crate) cpus: Option<Vec<u16>>,
     #[serde(default, deserialize_with = "some_duration")]
     pub(crate) wait: Option<Duration>,
+    /// Limit of waits for locks.
+    #[serde(default, deserialize_with = "some_duration")]
+    pub(crate) lock: Option<Duration>,
 }
 
 fn usual_directory() -> PathBuf {
@@ -182,10 +199,13 @@ impl Settings {
             return Err("limits: disk_mib, incidents_an_hour and cpu_percent must be above 0".to_owned());
         }
         let counts = (self.receivers.len(), self.threads.len());
-        if counts == (0, 0) || counts.0 > MOST_RECEIVERS || counts.1 > MOST_TABLES {
+        if (counts == (0, 0) && self.cpus.is_none()) || counts.0 > MOST_RECEIVERS || counts.1 > MOST_TABLES {
             return Err(format!(
-                "name something to watch: up to {MOST_RECEIVERS} tables [[receiver]], and up to {MOST_TABLES} tables [[threads]]"
+                "name something to watch: up to {MOST_RECEIVERS} tables [[receiver]], and up to {MOST_TABLES} tables [[threads]], or cpus"
             ));
+        }
+        if self.cpus.as_ref().is_some_and(Vec::is_empty) {
+            return Err("cpus names no CPU".to_owned());
         }
         if self.hook.as_ref().is_some_and(|hook| hook.command.first().is_none_or(String::is_empty)) {
             return Err(
@@ -218,6 +238,13 @@ fn judge_name(kind: &str, name: &str) -> Result<(), String> {
 
 const UNIT_WORDS: &str = "unit is the name of a unit, as `audio.service`";
 
+const COMM_WORDS: &str = "pid is above 0, and comm is a name of 1 to 15 bytes, as /proc/PID/comm has it";
+
+/// The kernel keeps 15 bytes of a name.
+fn is_no_comm(comm: &str) -> bool {
+    comm.is_empty() || comm.len() > 15
+}
+
 fn is_no_unit(unit: &str) -> bool {
     unit.is_empty() || unit.contains('/')
 }
@@ -227,12 +254,19 @@ impl ThreadsSettings {
         judge_name("threads", &self.name)?;
         let fail = |what: &str| Err(format!("threads `{}`: {what}", self.name));
         match (self.has_group(), &self.cpus) {
-            (false, None) => return fail("say which threads: group, unit or cpus"),
+            (false, None) => return fail("say which threads: pid, comm, unit, group or cpus"),
             (_, Some(cpus)) if cpus.is_empty() => return fail("cpus names no CPU"),
             _ => {}
         }
-        if self.group.is_some() && self.unit.is_some() {
-            return fail("name the control group in one way only: group or unit");
+        let named = [self.pid.is_some(), self.comm.is_some(), self.unit.is_some(), self.group.is_some()];
+        if named.iter().filter(|given| **given).count() > 1 {
+            return fail("name the threads in one way only: pid, comm, unit or group");
+        }
+        if self.pid == Some(0) || self.comm.as_deref().is_some_and(is_no_comm) {
+            return fail(COMM_WORDS);
+        }
+        if self.lock.is_some() && !self.has_group() {
+            return fail("lock needs a program: pid, comm, unit or group");
         }
         if self.group.as_ref().is_some_and(|group| !group.is_absolute()) {
             return fail("group is the directory of a control group, as `/sys/fs/cgroup/audio.slice`");
@@ -240,15 +274,20 @@ impl ThreadsSettings {
         if self.unit.as_deref().is_some_and(is_no_unit) {
             return fail(UNIT_WORDS);
         }
-        if self.wait.is_some_and(|wait| wait < LEAST_WAIT) {
-            return fail("wait must be 10us or more");
+        if self.wait.into_iter().chain(self.lock).any(|limit| limit < LEAST_WAIT) {
+            return fail("wait and lock must be 10us or more");
         }
         Ok(())
     }
 
-    /// Whether it names a control group, itself or by its unit.
+    /// Whether it names a process or a control group, itself or by its unit.
     pub(crate) fn has_group(&self) -> bool {
-        self.group.is_some() || self.unit.is_some()
+        self.group.is_some() || self.unit.is_some() || self.pid.is_some() || self.comm.is_some()
+    }
+
+    /// Whether a long wait makes an incident.
+    pub(crate) fn has_trigger(&self) -> bool {
+        self.wait.is_some() || self.lock.is_some()
     }
 }
 
@@ -268,9 +307,8 @@ impl ReceiverSettings {
         if self.port == Some(0) || self.pid == Some(0) || self.losses == Some(0) {
             return fail("pid, port and losses must be above 0");
         }
-        // The kernel keeps 15 bytes of a name.
-        if self.comm.as_ref().is_some_and(|comm| comm.is_empty() || comm.len() > 15) {
-            return fail("comm is a name of 1 to 15 bytes, as /proc/PID/comm has it");
+        if self.comm.as_deref().is_some_and(is_no_comm) {
+            return fail(COMM_WORDS);
         }
         if self.late.is_none() && self.gap.is_none() && self.losses.is_none() {
             return fail("has no trigger: give it late, gap or losses");

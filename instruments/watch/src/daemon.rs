@@ -2,6 +2,7 @@
 
 use crate::board::Board;
 use crate::config::{Settings, make_directory};
+use crate::cpus;
 use crate::incident::{Hook, Keeper};
 use crate::outbox::Outbox;
 use crate::receiver::Watchman;
@@ -17,8 +18,9 @@ use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -39,11 +41,11 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     give_up_rights();
     let board = Arc::new(Board::default());
     let keeper = Keeper::open(&settings.directory, settings.limits.clone(), Arc::clone(&board), hook)?;
-    let keeper = Arc::new(Mutex::new(keeper));
     let _socket = serve::listen_here(&settings.socket, &board)?;
     settings.metrics.map_or(Ok(()), |address| serve::listen_at(address, &board))?;
-    let outbox = Arc::new(Outbox::new(Arc::clone(&board)));
-    let writer = start_writer(&keeper, &outbox)?;
+    let outbox = Arc::new(Outbox::new(Arc::clone(&board), settings.limits.waiting_bytes()));
+    let (orders, ordered) = channel();
+    let writer = start_writer(keeper, &outbox, ordered)?;
     let mut team = Team::start(&settings, &board, &outbox)?;
     let mut cost = CostWatch::start();
     while !interrupt.requested() {
@@ -56,6 +58,7 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
                 .for_each(|error| quaver_instrument::tell!("quaver watch: SIGUSR1: {error}"));
         }
         cost.tick(&board, settings.limits.cpu_percent);
+        outbox.look();
         if !reload.swap(false, Ordering::Relaxed) {
             continue;
         }
@@ -67,9 +70,9 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
             Ok(new) => {
                 team.end()?;
                 settings = Arc::new(new);
-                let mut keeper = keeper.lock().unwrap_or_else(PoisonError::into_inner);
-                keeper.set(settings.limits.clone(), settings.hook.clone());
-                drop(keeper);
+                // The writer takes them before its next incident: it may be held up by a slow disk.
+                let _ = orders.send(Arc::clone(&settings));
+                outbox.set_most(settings.limits.waiting_bytes());
                 team = Team::start(&settings, &board, &outbox)?;
                 quaver_instrument::tell!("quaver watch: new settings are in force");
             }
@@ -82,13 +85,13 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     while !writer.is_finished() && asked.elapsed() < LAST_INCIDENTS {
         std::thread::sleep(TICK);
     }
-    if quaver_waiting::join("the writer of incidents", writer)?.is_err() {
+    let lost = if writer.is_finished() { 0 } else { outbox.give_up("the disk took too long at the end") };
+    if writer.is_finished() && quaver_waiting::join("the writer of incidents", writer)?.is_err() {
         quaver_instrument::tell!("quaver watch: the writer of incidents ended by a bug");
     }
-    keeper.lock().unwrap_or_else(PoisonError::into_inner).finish();
     cost.measure(&board, f64::INFINITY);
     quaver_instrument::results::to_stdout(serve::last_words(&board).as_bytes())?;
-    Ok(ExitCode::Done)
+    Ok(if lost > 0 { ExitCode::Output } else { ExitCode::Done })
 }
 
 /// Before the first packet is followed: all rights but those to trace, and to read what other processes are. Landlock has to
@@ -132,14 +135,20 @@ fn lock(directory: &Path) -> anyhow::Result<File> {
     Ok(file)
 }
 
-fn start_writer(keeper: &Arc<Mutex<Keeper>>, outbox: &Arc<Outbox>) -> anyhow::Result<JoinHandle<()>> {
-    let (keeper, outbox) = (Arc::clone(keeper), Arc::clone(outbox));
+fn start_writer(
+    mut keeper: Keeper,
+    outbox: &Arc<Outbox>,
+    ordered: Receiver<Arc<Settings>>,
+) -> anyhow::Result<JoinHandle<()>> {
+    let outbox = Arc::clone(outbox);
     let writer = quaver_waiting::start("watch-incidents", move || {
         // The analysis is in no hurry; what is watched may be.
         let _ = rustix::process::nice(10);
         while let Some(frozen) = outbox.take() {
-            keeper.lock().unwrap_or_else(PoisonError::into_inner).keep(frozen);
+            ordered.try_iter().for_each(|new| keeper.set(new.limits.clone(), new.hook.clone()));
+            keeper.keep(frozen);
         }
+        keeper.finish();
     })?;
     Ok(writer)
 }
@@ -174,6 +183,13 @@ impl Team {
                 end: end.clone(),
             };
             threads.push(quaver_waiting::start("watch-threads", move || watch.run())?);
+        }
+        if let Some(cpus) = settings.cpus.clone() {
+            let (board, end) = (Arc::clone(board), end.clone());
+            threads.push(quaver_waiting::start("watch-cpus", move || {
+                let publish = |last: &_, now: &_| board.cpus(|sums| cpus::add_since(sums, last, now));
+                cpus::run(&cpus, &publish, &end);
+            })?);
         }
         Ok(Self { end, threads })
     }

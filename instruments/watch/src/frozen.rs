@@ -5,6 +5,7 @@ use crate::judge::Trigger;
 use quaver_abi::record::{EventRecord, StampRecord};
 use quaver_analysis::model::{Circumstances, Unread};
 use quaver_chase::chase::observe::Observed;
+use quaver_clock::{monotonic_ns, realtime_ns};
 use quaver_host::facts::HostFacts;
 use quaver_host::symbols::MemoryMap;
 use quaver_host::trace::TraceCounts;
@@ -37,6 +38,27 @@ impl FrozenWindow {
             Self::Threads(frozen) => std::slice::from_ref(&frozen.trigger),
         }
     }
+
+    /// When it began by the wall clock of then.
+    pub(crate) fn triggered_realtime_ns(&self) -> i64 {
+        self.triggers().first().map_or(0, |trigger| self.records().clocks.realtime_of(trigger.at_ns as i64))
+    }
+
+    /// Memory that its records take.
+    pub(crate) fn bytes(&self) -> u64 {
+        let stamps = match self {
+            Self::Receiver(frozen) => frozen.stamps.len() * size_of::<StampRecord>(),
+            Self::Threads(_) => 0,
+        };
+        (stamps + self.records().events.len() * size_of::<EventRecord>()) as u64
+    }
+
+    fn records(&self) -> &WindowRecords {
+        match self {
+            Self::Receiver(frozen) => &frozen.records,
+            Self::Threads(frozen) => &frozen.records,
+        }
+    }
 }
 
 /// What a trigger kept of a receiver.
@@ -52,8 +74,26 @@ pub(crate) struct ReceiverWindow {
     pub(crate) maps: MemoryMap,
 }
 
+/// The clocks when a window was frozen: it may wait, and the wall clock may step meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clocks {
+    realtime_less_monotonic_ns: i64,
+}
+
+impl Clocks {
+    pub(crate) fn now() -> Self {
+        Self { realtime_less_monotonic_ns: realtime_ns() - monotonic_ns() }
+    }
+
+    /// The wall clock at an instant of CLOCK_MONOTONIC.
+    pub(crate) fn realtime_of(self, monotonic_ns: i64) -> i64 {
+        monotonic_ns.saturating_add(self.realtime_less_monotonic_ns)
+    }
+}
+
 /// What is held of the window that was asked for.
 pub(crate) struct WindowRecords {
+    pub(crate) clocks: Clocks,
     pub(crate) window: Window,
     /// Time before the trigger that was asked for.
     pub(crate) before: Duration,
@@ -79,7 +119,7 @@ pub(crate) struct ThreadsWindow {
     pub(crate) records: WindowRecords,
 }
 
-/// A wait for a CPU above its table's limit, as the kernel's program saw it end.
+/// A wait for a CPU, or for a lock, above its table's limit, as the kernel's program saw it end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LongWait {
     /// Place of the table among those of the settings.
@@ -92,4 +132,15 @@ pub(crate) struct LongWait {
     pub(crate) cpu: u16,
     pub(crate) realtime: bool,
     pub(crate) comm: String,
+    /// Of a wait for a lock; `at_ns` is then when a thread let it go on.
+    pub(crate) lock: Option<LockWait>,
+}
+
+/// A wait for a lock, and the thread that ended it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LockWait {
+    pub(crate) address: u64,
+    pub(crate) waker: u32,
+    pub(crate) waker_process: u32,
+    pub(crate) waker_comm: String,
 }

@@ -3,6 +3,7 @@
 mod args;
 mod board;
 mod config;
+mod cpus;
 mod daemon;
 mod flight;
 mod frozen;

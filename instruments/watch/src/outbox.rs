@@ -1,10 +1,16 @@
-//! Frozen windows that wait to be written: of each receiver or table of threads the worst one, and all that somebody asked for.
+//! Frozen windows that wait to be written: all of them while there is room; then of each receiver or table of threads the worst one,
+//! and all that somebody asked for.
 
 use crate::board::{Board, Subject};
 use crate::frozen::FrozenWindow;
 use crate::judge::{Reason, Trigger};
+use quaver_store::utc::rfc3339_utc_ms;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A window that takes longer to be written is said.
+const SLOW: Duration = Duration::from_secs(10);
 
 /// How bad a window is: its longest time in nanoseconds, then the packets lost.
 fn weight(triggers: &[Trigger]) -> (u64, u64) {
@@ -20,10 +26,18 @@ pub(crate) fn is_asked(triggers: &[Trigger]) -> bool {
     triggers.iter().any(|trigger| trigger.reason == Reason::Asked)
 }
 
-/// A window that waits.
-struct Entry<T> {
+/// What is said of a window that is lost.
+#[derive(Clone)]
+struct Label {
     subject: Subject,
     triggers: Vec<Trigger>,
+    triggered_realtime_ns: i64,
+}
+
+/// A window that waits.
+struct Entry<T> {
+    label: Label,
+    bytes: u64,
     window: T,
 }
 
@@ -31,27 +45,38 @@ struct Entry<T> {
 struct Waiting<T>(VecDeque<Entry<T>>);
 
 impl<T> Waiting<T> {
-    /// Puts a window behind the others. Where one of the same receiver or table waits that nobody asked for, only the worse of
-    /// the two goes on waiting. The answer is the triggers of the other one.
-    fn put(&mut self, entry: Entry<T>) -> Option<Vec<Trigger>> {
-        let is_rival = |other: &&mut Entry<T>| other.subject == entry.subject && !is_asked(&other.triggers);
-        let rival = self.0.iter_mut().find(is_rival).filter(|_| !is_asked(&entry.triggers));
-        match rival {
-            None => {
-                self.0.push_back(entry);
-                None
-            }
-            Some(rival) if weight(&entry.triggers) > weight(&rival.triggers) => {
-                Some(std::mem::replace(rival, entry).triggers)
-            }
-            Some(_) => Some(entry.triggers),
+    fn bytes(&self) -> u64 {
+        self.0.iter().map(|entry| entry.bytes).sum()
+    }
+
+    /// Puts a window behind the others. While they take more than `most` bytes, the least bad goes of which a worse one of the same
+    /// receiver or table waits and that nobody asked for. The answer is those that went.
+    fn put(&mut self, entry: Entry<T>, most: u64) -> Vec<Label> {
+        self.0.push_back(entry);
+        let mut gone = Vec::new();
+        while self.bytes() > most {
+            let rank = |place: usize| (weight(&self.0[place].label.triggers), self.0.len() - place);
+            let is_free = |place: &usize| !is_asked(&self.0[*place].label.triggers);
+            let has_worse = |place: &usize| {
+                let is_worse = |other: usize| {
+                    self.0[other].label.subject == self.0[*place].label.subject && rank(other) > rank(*place)
+                };
+                (0..self.0.len()).filter(is_free).any(is_worse)
+            };
+            let least = (0..self.0.len()).filter(is_free).filter(has_worse).min_by_key(|place| rank(*place));
+            let Some(entry) = least.and_then(|place| self.0.remove(place)) else { break };
+            gone.push(entry.label);
         }
+        gone
     }
 }
 
 /// What the lock guards.
 struct Inner {
     waiting: Waiting<FrozenWindow>,
+    most_bytes: u64,
+    /// What is being written, since when, and whether it was said that this takes long.
+    in_hand: Option<(Label, Instant, bool)>,
     ended: bool,
 }
 
@@ -63,48 +88,99 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// An empty one; what is let go is counted on the board.
-    pub(crate) fn new(board: Arc<Board>) -> Self {
-        let inner = Inner { waiting: Waiting(VecDeque::new()), ended: false };
+    /// An empty one, for windows of `most_bytes` together; what is let go is counted on the board.
+    pub(crate) fn new(board: Arc<Board>, most_bytes: u64) -> Self {
+        let inner = Inner { waiting: Waiting(VecDeque::new()), most_bytes, in_hand: None, ended: false };
         Self { board, inner: Mutex::new(inner), changed: Condvar::new() }
     }
 
-    /// Hands over a window, which may let another one go.
-    pub(crate) fn put(&self, window: FrozenWindow) {
-        let (subject, triggers) = (window.subject(), window.triggers().to_vec());
-        if is_asked(&triggers) {
-            self.board.asked_waits(subject.name(), 1);
-        }
+    /// Changes a part of it, and publishes what then waits.
+    fn change<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let let_go = inner.waiting.put(Entry { subject: subject.clone(), triggers, window });
+        let answer = change(&mut inner);
+        let waiting = (inner.waiting.0.len() as u64, inner.waiting.bytes());
         drop(inner);
+        self.board.set_cost(|cost| (cost.waiting_windows, cost.waiting_bytes) = waiting);
+        answer
+    }
+
+    /// Takes another bound.
+    pub(crate) fn set_most(&self, most_bytes: u64) {
+        self.change(|inner| inner.most_bytes = most_bytes);
+    }
+
+    /// Hands over a window, which may let others go.
+    pub(crate) fn put(&self, window: FrozenWindow) {
+        let label = Label {
+            subject: window.subject(),
+            triggers: window.triggers().to_vec(),
+            triggered_realtime_ns: window.triggered_realtime_ns(),
+        };
+        if is_asked(&label.triggers) {
+            self.board.asked_waits(label.subject.name(), 1);
+        }
+        let bytes = window.bytes();
+        let gone = self.change(|inner| inner.waiting.put(Entry { label, bytes, window }, inner.most_bytes));
         self.changed.notify_one();
-        let Some(let_go) = let_go else { return };
-        let (name, words) = (subject.name(), Trigger::words(&let_go));
-        quaver_instrument::tell!(
-            "quaver watch: {name}: a trigger was not kept, for a worse one waits to be written: {words}"
-        );
-        self.board.give_back();
-        self.board.outcomes(&subject, |outcomes| outcomes.suppressed += 1);
+        for label in gone {
+            self.lose(&label, "limits.waiting_mib holds no more windows that wait to be written");
+            self.board.give_back();
+        }
+    }
+
+    fn lose(&self, label: &Label, why: &str) {
+        let (name, at) = (label.subject.name(), rfc3339_utc_ms(label.triggered_realtime_ns));
+        let words = Trigger::words(&label.triggers);
+        quaver_instrument::tell!("quaver watch: {name}: the incident of {at} is lost: {why}: {words}");
+        self.board.outcomes(&label.subject, |outcomes| outcomes.lost += 1);
     }
 
     /// Takes the window that is next, as soon as there is one; none where none waits and the end was asked for.
     pub(crate) fn take(&self) -> Option<FrozenWindow> {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.in_hand = None;
         let is_idle = |inner: &mut Inner| inner.waiting.0.is_empty() && !inner.ended;
-        let mut inner = self.changed.wait_while(inner, is_idle).unwrap_or_else(PoisonError::into_inner);
-        let entry = inner.waiting.0.pop_front()?;
-        drop(inner);
-        if is_asked(&entry.triggers) {
-            self.board.asked_waits(entry.subject.name(), -1);
+        drop(self.changed.wait_while(inner, is_idle).unwrap_or_else(PoisonError::into_inner));
+        let entry = self.change(|inner| {
+            let entry = inner.waiting.0.pop_front()?;
+            inner.in_hand = Some((entry.label.clone(), Instant::now(), false));
+            Some(entry)
+        })?;
+        if is_asked(&entry.label.triggers) {
+            self.board.asked_waits(entry.label.subject.name(), -1);
         }
         Some(entry.window)
+    }
+
+    /// Says once of each window that it takes long to be written.
+    pub(crate) fn look(&self) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = inner.waiting.0.len();
+        let Some((label, since, said)) = &mut inner.in_hand else { return };
+        if since.elapsed() > SLOW && !std::mem::replace(said, true) {
+            let (name, slow) = (label.subject.name(), SLOW.as_secs());
+            quaver_instrument::tell!(
+                "quaver watch: {name}: writing an incident takes more than {slow} s: is the disk of `directory` slow? \
+                 Watching goes on, and {count} windows wait"
+            );
+        }
     }
 
     /// Nothing more comes.
     pub(crate) fn end(&self) {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).ended = true;
         self.changed.notify_all();
+    }
+
+    /// Lets all go that is not written, and says of each that it is lost. The answer is their number.
+    pub(crate) fn give_up(&self, why: &str) -> usize {
+        let labels = self.change(|inner| {
+            let in_hand = inner.in_hand.take().map(|(label, ..)| label);
+            let waiting = inner.waiting.0.drain(..).map(|entry| entry.label);
+            in_hand.into_iter().chain(waiting).collect::<Vec<_>>()
+        });
+        labels.iter().for_each(|label| self.lose(label, why));
+        labels.len()
     }
 }
 
@@ -116,33 +192,35 @@ mod tests {
         Trigger { reason, at_ns: 1, amount }
     }
 
-    /// What waits after windows of receivers with these triggers were put, and what was let go.
-    fn put(windows: &[(&str, Trigger)]) -> (Vec<usize>, Vec<Trigger>) {
+    /// What waits after windows of receivers with these triggers were put, each of one byte, and what was let go.
+    fn put(windows: &[(&str, Trigger)], most: u64) -> (Vec<usize>, Vec<Trigger>) {
         let mut waiting = Waiting(VecDeque::new());
-        let let_go = windows.iter().enumerate().filter_map(|(window, (name, trigger))| {
+        let gone = windows.iter().enumerate().flat_map(|(window, (name, trigger))| {
             let subject = Subject::Receiver((*name).to_owned());
-            waiting.put(Entry { subject, triggers: vec![*trigger], window })
+            let label = Label { subject, triggers: vec![*trigger], triggered_realtime_ns: 0 };
+            waiting.put(Entry { label, bytes: 1, window }, most)
         });
-        let let_go = let_go.flatten().collect();
-        (waiting.0.into_iter().map(|entry| entry.window).collect(), let_go)
+        let gone = gone.flat_map(|label| label.triggers).collect();
+        (waiting.0.into_iter().map(|entry| entry.window).collect(), gone)
     }
 
     #[test]
-    fn the_worst_of_each_receiver_waits_and_a_blip_does_not_keep_out_a_stop() {
+    fn all_wait_while_there_is_room_and_then_the_worst_of_each_receiver_does() {
         let (blip, stop) = (trigger(Reason::Held, 100), trigger(Reason::Held, 4_000));
         let late = trigger(Reason::Late, 50);
-        assert_eq!(
-            put(&[("a", blip), ("b", late), ("a", stop), ("a", late)]),
-            (vec![2, 1], vec![blip, late])
-        );
+        let all = [("a", blip), ("b", late), ("a", stop), ("a", late)];
+        assert_eq!(put(&all, 4), (vec![0, 1, 2, 3], vec![]));
+        assert_eq!(put(&all, 3), (vec![0, 1, 2], vec![late]));
+        assert_eq!(put(&all, 0), (vec![1, 2], vec![blip, late]), "a blip does not keep out a stop");
         let losses = [trigger(Reason::Losses, 5), trigger(Reason::Losses, 9)];
-        assert_eq!(put(&[("a", losses[0]), ("a", losses[1])]), (vec![1], vec![losses[0]]));
+        assert_eq!(put(&[("a", losses[0]), ("a", losses[1])], 1), (vec![1], vec![losses[0]]));
+        assert_eq!(put(&[("a", late), ("a", late)], 1), (vec![0], vec![late]), "of equals the first");
     }
 
     #[test]
     fn what_somebody_asked_for_always_waits() {
         let (asked, stop) = (trigger(Reason::Asked, 0), trigger(Reason::Held, 4_000));
         let all = [("a", stop), ("a", asked), ("a", asked), ("a", stop)];
-        assert_eq!(put(&all), (vec![0, 1, 2], vec![stop]));
+        assert_eq!(put(&all, 0), (vec![0, 1, 2], vec![stop]));
     }
 }

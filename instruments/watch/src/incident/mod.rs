@@ -15,7 +15,6 @@ use anyhow::Context;
 pub(crate) use hook::Hook;
 use ledger::{Alike, Ledger, Note};
 use quaver_analysis::summary::CauseSummary;
-use quaver_clock::{monotonic_ns, realtime_ns};
 use quaver_store::manifest::Window;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -194,11 +193,6 @@ impl Findings {
         *outcomes.explained_ns.entry(UNEXPLAINED.to_owned()).or_default() +=
             self.unexplained_ns.unsigned_abs();
     }
-}
-
-/// Wall-clock instant of a trigger, by the present difference of the clocks.
-fn realtime_of(trigger: &Trigger) -> i64 {
-    realtime_ns() - (monotonic_ns() - trigger.at_ns as i64)
 }
 
 /// Whether a trigger is one packet's that no window shows which ends, or begins, elsewhere.

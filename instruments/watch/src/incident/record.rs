@@ -1,10 +1,10 @@
 //! What the runs of all incidents have: raw segments of the events, and a manifest with the window.
 
-use super::{held_less, realtime_of};
+use super::held_less;
 use crate::frozen::WindowRecords;
 use crate::judge::Trigger;
 use quaver_abi::record::StampRecord;
-use quaver_clock::{AnchorKeeper, CounterSupport, monotonic_ns, realtime_ns};
+use quaver_clock::{AnchorKeeper, CounterSupport};
 use quaver_host::trace::TraceSink;
 use quaver_instrument::recording::Recording;
 use quaver_store::utc::rfc3339_utc;
@@ -20,13 +20,14 @@ pub(super) fn begin(
     stamps: &[StampRecord],
     records: WindowRecords,
 ) -> anyhow::Result<Recording> {
-    let WindowRecords { window, before, held_because, events, counts, blind, circumstances, host } = records;
+    let WindowRecords { clocks, window, before, held_because, events, counts, blind, circumstances, host } =
+        records;
     let notes: Vec<String> = held_less(triggers, window, before, held_because).into_iter().collect();
     let length_ns = window.end_ns - window.start_ns;
     let mut asked = json!({
         "command": quaver_instrument::recording::command_line(),
         "trigger": Trigger::words(triggers),
-        "trigger_realtime_ns": triggers.first().map(realtime_of),
+        "trigger_realtime_ns": triggers.first().map(|trigger| clocks.realtime_of(trigger.at_ns as i64)),
         "for_ns": length_ns,
         "notes": notes,
     });
@@ -41,7 +42,7 @@ pub(super) fn begin(
     stamps.iter().for_each(|stamp| sink.stamp(*stamp));
     events.iter().for_each(|event| sink.event(*event));
     recording.end_tracing()?;
-    let started_ns = realtime_ns() - (monotonic_ns() - window.start_ns);
+    let started_ns = clocks.realtime_of(window.start_ns);
     let manifest = &mut recording.manifest;
     (manifest.started_realtime_ns, manifest.started) = (started_ns, rfc3339_utc(started_ns));
     manifest.lost.events = counts.events_lost;

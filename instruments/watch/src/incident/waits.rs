@@ -3,7 +3,7 @@
 use super::record::begin;
 use super::{Findings, Nothing};
 use crate::frozen::ThreadsWindow;
-use crate::wait_run::{self, WaitFacts};
+use crate::wait_run::{self, LockFacts, WaitFacts};
 use quaver_store::run::RunDir;
 use serde_json::json;
 use std::path::Path;
@@ -34,6 +34,12 @@ fn record(frozen: ThreadsWindow, staging: &Path) -> anyhow::Result<RunDir> {
         wait_ns: frozen.wait.wait_ns as i64,
         limit_ns: frozen.limit_ns as i64,
         long_waits: frozen.long_waits,
+        lock: frozen.wait.lock.map(|lock| LockFacts {
+            address: format!("{:#x}", lock.address),
+            holder: lock.waker,
+            holder_process: lock.waker_process,
+            holder_comm: lock.waker_comm,
+        }),
     };
     let more = json!({ "wait": facts });
     let recording = begin(staging, wait_run::VERB, &[frozen.trigger], more, &[], frozen.records)?;

@@ -36,6 +36,8 @@ pub(crate) enum Reason {
     Asked,
     /// A thread waited long for a CPU.
     Waited,
+    /// A thread waited long for a lock.
+    Blocked,
 }
 
 impl Reason {
@@ -53,6 +55,7 @@ impl Reason {
             Self::Losses => "losses",
             Self::Asked => "asked",
             Self::Waited => "waited",
+            Self::Blocked => "blocked",
         }
     }
 }
@@ -84,6 +87,7 @@ impl fmt::Display for Trigger {
             Reason::Losses => write!(out, "{} packets were lost within a second", self.amount),
             Reason::Asked => write!(out, "somebody asked"),
             Reason::Waited => write!(out, "a thread waited {ms:.2} ms for a CPU"),
+            Reason::Blocked => write!(out, "a thread waited {ms:.2} ms for a lock"),
         }
     }
 }

@@ -7,7 +7,7 @@ mod unread;
 use crate::board::{Board, ReceiverState};
 use crate::config::{ReceiverSettings, Settings};
 use crate::flight::{FlightRecorder, Snapshot};
-use crate::frozen::{FrozenWindow, ReceiverWindow, WindowRecords};
+use crate::frozen::{Clocks, FrozenWindow, ReceiverWindow, WindowRecords};
 use crate::judge::{Judge, Reason, Trigger};
 use crate::outbox::{Outbox, is_asked};
 use pending::Pending;
@@ -281,6 +281,7 @@ impl<'a> Session<'a> {
             late_ns: self.watchman.settings.late_ns(),
             triggers,
             records: WindowRecords {
+                clocks: Clocks::now(),
                 window: Window { start_ns: start_ns as i64, end_ns: end_ns as i64 },
                 before: window.before,
                 held_because: self.flight.held_because(),

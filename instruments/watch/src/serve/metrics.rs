@@ -3,19 +3,21 @@
 //! Labels are names from the settings, identifiers of the catalogue of causes, kinds of places and reasons, and of threads
 //! numbers of CPUs and what had one before; nothing else.
 
-use super::openmetrics::{Rows, family, histogram, line, seconds};
+use super::openmetrics::{Rows, buckets, family, histogram, line, seconds};
 use super::waits;
 use crate::board::{Board, Cost, Figures, ReceiverState};
+use crate::cpus::{CpuTimes, Family, KINDS, Times};
 use crate::judge::{Histogram, Reason};
 
 /// The whole page.
 pub(crate) fn page(board: &Board) -> String {
-    let Figures { receivers, threads, cost, .. } = board.read();
+    let Figures { receivers, threads, cpus, cost, .. } = board.read();
     let mut out = String::new();
     let of = Rows { label: "receiver", states: &receivers };
     packets(&mut out, &of);
     incidents(&mut out, &of);
     waits::add(&mut out, &threads);
+    times(&mut out, &cpus);
     own(&mut out, &of, &cost);
     out.push_str("# EOF\n");
     out
@@ -59,12 +61,43 @@ fn incidents(out: &mut String, of: &Rows<'_, ReceiverState>) {
     of.by_cause(out, ("quaver_watch_folded_incidents", ""), help, |state| &state.outcomes.folded);
     let help = "Late time within incidents, by cause.";
     of.by_cause(out, ("quaver_watch_late_seconds", "seconds"), help, |state| &state.outcomes.explained_ns);
-    let help = "Triggers of which no incident was kept, because of a limit or a busy disk.";
+    let help = "Triggers of which no incident was kept, because of a limit.";
     of.counter(out, "quaver_watch_suppressed_triggers", help, |state| state.outcomes.suppressed);
     let help = "Triggers whose records bore out no late packet.";
     of.counter(out, "quaver_watch_unconfirmed_triggers", help, |state| state.outcomes.unconfirmed);
     let help = "Incidents that could not be written.";
     of.counter(out, "quaver_watch_failed_incidents", help, |state| state.outcomes.failed);
+    let help = "Incidents lost because a slow disk held up the writer.";
+    of.counter(out, "quaver_watch_lost_incidents", help, |state| state.outcomes.lost);
+}
+
+/// Times of CPUs. A kind that never came on a CPU has no samples.
+fn times(out: &mut String, cpus: &CpuTimes) {
+    for (of, name, label, help) in [
+        (Family::Interrupt, "interrupt", "source", "Time in interrupts, by the CPU."),
+        (Family::Softirq, "softirq", "vector", "Time in softirqs without interrupts in them, by the CPU."),
+        (Family::RunQueue, "run_queue", "", "Waits of threads for the CPU, as its run queue counts them."),
+        (Family::IdleExit, "idle_exit", "", "From the end of the CPU's idling to the switch to a thread."),
+        (Family::Steal, "steal", "", "Time that the host took from the CPU between two looks."),
+    ] {
+        let name = format!("quaver_watch_cpu_{name}_seconds");
+        let of_family = |(cpu, kinds): (&u16, &Vec<Times>)| {
+            let kinds = KINDS.iter().zip(kinds.clone()).filter(|((family, _), _)| *family == of);
+            kinds.map(|((_, kind), times)| (*cpu, *kind, times)).collect::<Vec<_>>()
+        };
+        let rows: Vec<_> = cpus.iter().flat_map(of_family).collect();
+        if rows.iter().all(|(.., times)| times.counts.iter().sum::<u64>() == 0) {
+            continue;
+        }
+        family(out, &name, "histogram", "seconds", help);
+        for (cpu, kind, times) in
+            rows.iter().filter(|(.., times)| times.counts.iter().any(|count| *count > 0))
+        {
+            let more = if label.is_empty() { String::new() } else { format!(",{label}=\"{kind}\"") };
+            let bounds = (0..times.counts.len() - 1).map(Times::bound_ns);
+            buckets(out, &name, &format!("cpu=\"{cpu}\"{more}"), bounds, &times.counts, times.sum_ns);
+        }
+    }
 }
 
 fn own(out: &mut String, of: &Rows<'_, ReceiverState>, cost: &Cost) {
@@ -82,6 +115,8 @@ fn own(out: &mut String, of: &Rows<'_, ReceiverState>, cost: &Cost) {
     line(out, format_args!("quaver_watch_resident_bytes {}", cost.resident_bytes));
     family(out, "quaver_watch_disk_bytes", "gauge", "bytes", "Size of all incidents on disk.");
     line(out, format_args!("quaver_watch_disk_bytes {}", cost.disk_bytes));
+    family(out, "quaver_watch_waiting_windows", "gauge", "", "Frozen windows that wait to be written.");
+    line(out, format_args!("quaver_watch_waiting_windows {}", cost.waiting_windows));
 }
 
 #[cfg(test)]
@@ -109,6 +144,10 @@ mod tests {
             state.outcomes.explained_ns.insert("stopped".to_owned(), 1_500_000_000);
             state.outcomes.triggers.insert(Reason::Held, 7);
         });
+        let mut kinds = vec![Times::default(); KINDS.len()];
+        (kinds[3].counts[1], kinds[3].counts[19], kinds[3].sum_ns) = (2, 1, 200_001_600);
+        (kinds[14].counts[6], kinds[14].sum_ns) = (1, 30_000);
+        board.cpus(|cpus| drop(cpus.insert(1, kinds)));
         board.threads("encoder", |state| {
             let mut waits = Histogram::default();
             [5_000, 1_500_000, 3_000_000_000].into_iter().for_each(|ns| waits.add(ns));
@@ -167,6 +206,12 @@ for family in parse(sys.stdin.read()):
             "histogram quaver_watch_wait_seconds_bucket after=idle,le=+Inf,threads=encoder 0.0",
             "histogram quaver_watch_wait_seconds_bucket after=program,le=0.002,threads=encoder 2.0",
             "histogram quaver_watch_wait_seconds_sum after=program,threads=encoder 3.001505",
+            "histogram quaver_watch_cpu_softirq_seconds_bucket cpu=1,le=5.12e-07,vector=net_rx 0.0",
+            "histogram quaver_watch_cpu_softirq_seconds_bucket cpu=1,le=1.024e-06,vector=net_rx 2.0",
+            "histogram quaver_watch_cpu_softirq_seconds_bucket cpu=1,le=0.134217728,vector=net_rx 2.0",
+            "histogram quaver_watch_cpu_softirq_seconds_bucket cpu=1,le=+Inf,vector=net_rx 3.0",
+            "histogram quaver_watch_cpu_softirq_seconds_sum cpu=1,vector=net_rx 0.2000016",
+            "histogram quaver_watch_cpu_idle_exit_seconds_bucket cpu=1,le=3.2768e-05 1.0",
             "counter quaver_watch_cpu_waits_total cpu=3,threads=encoder 3.0",
             "counter quaver_watch_cpu_wait_seconds_total cpu=3,threads=encoder 3.001505",
             "counter quaver_watch_wait_triggers_total threads=encoder 2.0",
@@ -175,6 +220,7 @@ for family in parse(sys.stdin.read()):
         ] {
             assert!(samples.contains(expected), "no `{expected}` in\n{text}");
         }
+        assert!(!text.contains("_steal_") && !text.contains("vector=hi"), "nothing of what never came");
     }
 
     /// Names of metrics in a text. What a recording rule makes has a colon before or after.

@@ -71,25 +71,33 @@ impl<T> Rows<'_, T> {
 /// Lines of one histogram of a family.
 pub(super) fn histogram(out: &mut String, name: &str, labels: &str, histogram: &Histogram) {
     let Histogram { counts, sum_ns } = histogram;
+    buckets(out, name, labels, BOUNDS_US.iter().map(|us| us * 1_000), counts, *sum_ns);
+}
+
+/// The same of counts in any buckets, the last one above all bounds.
+pub(super) fn buckets(
+    out: &mut String,
+    name: &str,
+    labels: &str,
+    bounds_ns: impl Iterator<Item = u64>,
+    counts: &[u64],
+    sum_ns: u64,
+) {
     let mut count = 0;
-    for (bound_us, more) in BOUNDS_US.iter().zip(counts) {
+    for (bound_ns, more) in bounds_ns.zip(counts) {
         count += more;
-        let bound = canonical(*bound_us);
+        let bound = canonical(bound_ns);
         line(out, format_args!("{name}_bucket{{{labels},le=\"{bound}\"}} {count}"));
     }
-    count += counts[BOUNDS_US.len()];
+    count += counts.last().unwrap_or(&0);
     line(out, format_args!("{name}_bucket{{{labels},le=\"+Inf\"}} {count}"));
     line(out, format_args!("{name}_count{{{labels}}} {count}"));
-    line(out, format_args!("{name}_sum{{{labels}}} {}", seconds(*sum_ns)));
+    line(out, format_args!("{name}_sum{{{labels}}} {}", seconds(sum_ns)));
 }
 
 /// Seconds of a bound as OpenMetrics wants numbers in labels ("considerations: canonical numbers"): `1e-05`, `0.0001`, `1.0`.
-fn canonical(bound_us: u64) -> String {
-    if bound_us < 100 {
-        format!("{}e-05", bound_us as f64 / 10.0)
-    } else {
-        format!("{:?}", bound_us as f64 / 1e6)
-    }
+fn canonical(bound_ns: u64) -> String {
+    format!("{:?}", seconds(bound_ns)).replace("e-", "e-0")
 }
 
 pub(super) fn seconds(ns: u64) -> f64 {

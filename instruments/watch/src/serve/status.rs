@@ -1,6 +1,6 @@
 //! `/status`: the same for people.
 
-use crate::board::Figures;
+use crate::board::{Figures, Outcomes};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -26,13 +26,7 @@ pub(super) fn page(figures: &Figures) -> String {
             state.outcomes.suppressed,
             state.outcomes.unconfirmed
         );
-        if state.records_lost + state.outcomes.failed > 0 {
-            let _ = writeln!(
-                out,
-                "  {} records lost, {} incidents not written",
-                state.records_lost, state.outcomes.failed
-            );
-        }
+        losses(&mut out, state.records_lost, &state.outcomes);
     }
     for (name, state) in threads {
         let watched = if state.watched { "counted" } else { "not watched" };
@@ -48,10 +42,7 @@ pub(super) fn page(figures: &Figures) -> String {
             total(&state.outcomes.folded),
             state.outcomes.suppressed
         );
-        if state.records_lost + state.outcomes.failed > 0 {
-            let (lost, failed) = (state.records_lost, state.outcomes.failed);
-            let _ = writeln!(out, "  {lost} records lost, {failed} incidents not written");
-        }
+        losses(&mut out, state.records_lost, &state.outcomes);
     }
     let _ = writeln!(
         out,
@@ -61,7 +52,21 @@ pub(super) fn page(figures: &Figures) -> String {
         mib(cost.resident_bytes),
         mib(cost.disk_bytes)
     );
+    if cost.waiting_windows > 0 {
+        let (windows, bytes) = (cost.waiting_windows, mib(cost.waiting_bytes));
+        let _ = writeln!(out, "{windows} windows of {bytes:.1} MiB wait to be written");
+    }
     out
+}
+
+fn losses(out: &mut String, records: u64, outcomes: &Outcomes) {
+    let Outcomes { failed, lost, .. } = outcomes;
+    if records + failed + lost > 0 {
+        let _ = writeln!(
+            out,
+            "  {records} records lost, {failed} incidents not written, {lost} lost to a slow disk"
+        );
+    }
 }
 
 fn total(counts: &BTreeMap<String, u64>) -> u64 {

@@ -4,7 +4,6 @@
 
 use super::openmetrics::{Rows, family, histogram, line, seconds};
 use crate::board::ThreadsState;
-use crate::judge::Reason;
 use std::collections::BTreeMap;
 
 /// Adds all families; none where no table is watched.
@@ -22,6 +21,21 @@ pub(super) fn add(out: &mut String, threads: &BTreeMap<String, ThreadsState>) {
     for (labels, state) in of.each() {
         for (after, waits) in &state.waits {
             histogram(out, name, &format!("{labels},after=\"{after}\""), waits);
+        }
+    }
+    let name = "quaver_watch_futex_seconds";
+    if threads.values().any(|state| !state.futex.is_empty()) {
+        family(
+            out,
+            name,
+            "histogram",
+            "seconds",
+            "Waits in futex(2) until the thread was woken, by how they ended.",
+        );
+    }
+    for (labels, state) in of.each() {
+        for (end, waits) in &state.futex {
+            histogram(out, name, &format!("{labels},end=\"{end}\""), waits);
         }
     }
     by_cpu(out, &of);
@@ -49,7 +63,7 @@ fn by_cpu(out: &mut String, of: &Rows<'_, ThreadsState>) {
 }
 
 fn incidents(out: &mut String, of: &Rows<'_, ThreadsState>) {
-    let triggers = |state: &ThreadsState| state.outcomes.triggers.get(&Reason::Waited).copied().unwrap_or(0);
+    let triggers = |state: &ThreadsState| state.outcomes.triggers.values().sum();
     of.counter(out, "quaver_watch_wait_triggers", "Windows with a wait above the limit.", triggers);
     let help = "Incidents of a wait kept, by leading cause.";
     of.by_cause(out, ("quaver_watch_wait_incidents", ""), help, |state| &state.outcomes.incidents);
@@ -59,8 +73,10 @@ fn incidents(out: &mut String, of: &Rows<'_, ThreadsState>) {
     of.by_cause(out, ("quaver_watch_explained_wait_seconds", "seconds"), help, |state| {
         &state.outcomes.explained_ns
     });
-    let help = "Triggers of which no incident was kept, because of a limit or a busy disk.";
+    let help = "Triggers of which no incident was kept, because of a limit.";
     of.counter(out, "quaver_watch_suppressed_wait_triggers", help, |state| state.outcomes.suppressed);
     let help = "Incidents of a wait that could not be written.";
     of.counter(out, "quaver_watch_failed_wait_incidents", help, |state| state.outcomes.failed);
+    let help = "Incidents of a wait lost because a slow disk held up the writer.";
+    of.counter(out, "quaver_watch_lost_wait_incidents", help, |state| state.outcomes.lost);
 }

@@ -13,6 +13,8 @@ pub(super) struct ControlGroup {
     pub(super) id: u64,
     /// Groups above it.
     pub(super) level: u32,
+    /// A process instead of a group: its number.
+    pub(super) process: u32,
     /// Of version 2; else of the hierarchy of version 1 with the controller `cpu`.
     pub(super) unified: bool,
 }
@@ -49,6 +51,9 @@ fn parse(line: &str) -> Option<Mount<'_>> {
 pub(super) fn find(table: &ThreadsSettings, root: &HostRoot) -> Result<ControlGroup, String> {
     let mountinfo = root.text("proc/self/mountinfo").unwrap_or_default();
     let mounts = mounts(&mountinfo);
+    if table.pid.is_some() || table.comm.is_some() {
+        return process(table, root);
+    }
     let path = match (&table.group, &table.unit) {
         (Some(path), _) => path.to_string_lossy().trim_end_matches('/').to_owned(),
         (None, Some(unit)) => {
@@ -63,7 +68,19 @@ pub(super) fn find(table: &ThreadsSettings, root: &HostRoot) -> Result<ControlGr
     let (unified, level) = placed.ok_or_else(|| {
         format!("{path} is no control group of version 2 or of the controller cpu: /proc/PID/cgroup lists those of a process")
     })?;
-    Ok(ControlGroup { path, id: metadata.ino(), level, unified })
+    Ok(ControlGroup { path, id: metadata.ino(), level, unified, process: 0 })
+}
+
+/// The process that a table names; of several with the name, that with the lowest number.
+fn process(table: &ThreadsSettings, root: &HostRoot) -> Result<ControlGroup, String> {
+    let name = |pid: &u32| root.text(&format!("proc/{pid}/comm")).map(|name| name.trim().to_owned());
+    let all = root.names("proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
+    let is_it = |pid: &u32| table.pid.is_none_or(|wanted| wanted == *pid);
+    let mut named = all.filter(is_it).filter_map(|pid| Some((pid, name(&pid)?)));
+    let found = named.by_ref().filter(|(_, name)| table.comm.as_ref().is_none_or(|comm| comm == name)).min();
+    let (process, name) = found.ok_or("no such process runs")?;
+    let path = format!("process {process} ({name})");
+    Ok(ControlGroup { path, id: process.into(), level: 0, unified: false, process })
 }
 
 /// Hierarchy and level of a group's directory.

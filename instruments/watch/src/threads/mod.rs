@@ -27,6 +27,8 @@ use waits::WaitCounter;
 
 /// What had the CPU before: nothing, a thread of the kernel, a program, a hidden thread. As `bpf/c/waits.bpf.c` numbers them.
 pub(crate) const HOLDERS: [&str; 4] = ["idle", "kernel", "program", "hidden"];
+/// How a wait in futex(2) ended: another thread let go of what is a lock by its value, or woke it from something else; or nobody did.
+pub(crate) const ENDS: [&str; 3] = ["lock", "other", "not-woken"];
 /// Time between two readings of the tracer's memory and of long waits.
 const TICK: Duration = Duration::from_millis(50);
 /// Time between two readings of the counts.
@@ -108,6 +110,7 @@ struct Session<'a> {
     counter: WaitCounter,
     /// What was counted, and the group that was watched, when that was last read.
     last: Vec<Waits>,
+    last_locks: Vec<[Histogram; ENDS.len()]>,
     groups: Vec<Option<ControlGroup>>,
     said: Vec<String>,
     recorder: Option<Recorder>,
@@ -127,6 +130,7 @@ impl<'a> Session<'a> {
             tables,
             counter,
             last: vec![Waits::default(); tables.len()],
+            last_locks: vec![Default::default(); tables.len()],
             groups: vec![None; tables.len()],
             said: vec![String::new(); tables.len()],
             recorder,
@@ -205,8 +209,15 @@ impl<'a> Session<'a> {
     fn count(&mut self) -> anyhow::Result<()> {
         for (place, table) in self.tables.iter().enumerate() {
             let now = self.counter.read(place)?;
-            let held = self.recorder.as_ref().filter(|_| table.wait.is_some()).map(Recorder::held);
+            let held = self.recorder.as_ref().filter(|_| table.has_trigger()).map(Recorder::held);
+            let locks =
+                if table.lock.is_some() { self.counter.read_futex(place)? } else { Default::default() };
+            let before = std::mem::replace(&mut self.last_locks[place], locks);
+            let locks = ENDS.iter().zip(&self.last_locks[place]).zip(&before);
             self.watch.board.threads(&table.name, |state| {
+                for ((end, now), before) in locks.filter(|_| table.lock.is_some()) {
+                    state.futex.entry((*end).to_owned()).or_default().merge(&now.since(before));
+                }
                 now.add_since(&self.last[place], state);
                 (state.held_ns, state.memory_bytes) = held.unwrap_or_default();
             });
@@ -249,7 +260,11 @@ impl<'a> Session<'a> {
         let settings = &self.tables[wait.table_index];
         let (board, all) = (&self.watch.board, &self.watch.all);
         let subject = Subject::Threads(settings.name.clone());
-        board.outcomes(&subject, |outcomes| *outcomes.triggers.entry(Reason::Waited).or_default() += 1);
+        let (reason, limit) = match &wait.lock {
+            Some(_) => (Reason::Blocked, settings.lock),
+            None => (Reason::Waited, settings.wait),
+        };
+        board.outcomes(&subject, |outcomes| *outcomes.triggers.entry(reason).or_default() += 1);
         if !board.may_keep(false, all.limits.incidents_an_hour) {
             board.outcomes(&subject, |outcomes| outcomes.suppressed += 1);
             return Ok(());
@@ -264,8 +279,8 @@ impl<'a> Session<'a> {
         let start_ns = asked_ns.min(wait.at_ns.saturating_sub(wait.wait_ns));
         let frozen = ThreadsWindow {
             name: settings.name.clone(),
-            trigger: Trigger { reason: Reason::Waited, at_ns: first_ns, amount: wait.wait_ns },
-            limit_ns: settings.wait.map_or(0, |limit| limit.as_nanos() as u64),
+            trigger: Trigger { reason, at_ns: first_ns, amount: wait.wait_ns },
+            limit_ns: limit.map_or(0, |limit| limit.as_nanos() as u64),
             wait,
             long_waits,
             records: recorder.freeze(start_ns, end_ns, all.window.before)?,
@@ -286,6 +301,7 @@ fn bits(tables: &[ThreadsSettings], grouped: bool, cpu: u16) -> u32 {
 /// `waits of the threads of /sys/fs/cgroup/audio.slice on CPUs 2, 3`.
 fn words(table: &ThreadsSettings, group: Option<&str>) -> String {
     let of = group.map_or("all threads".to_owned(), |path| format!("the threads of {path}"));
+    let of = if table.lock.is_some() { format!("{of}, also for locks,") } else { of };
     let cpus: Vec<String> = table.cpus.iter().flatten().map(u16::to_string).collect();
     match cpus.len() {
         0 => format!("waits of {of}"),
@@ -299,7 +315,12 @@ mod tests {
     use super::*;
 
     fn table(group: Option<&str>, cpus: Option<Vec<u16>>) -> ThreadsSettings {
-        ThreadsSettings { name: "a".to_owned(), group: group.map(Into::into), unit: None, cpus, wait: None }
+        ThreadsSettings {
+            name: "a".to_owned(),
+            group: group.map(Into::into),
+            cpus,
+            ..ThreadsSettings::default()
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(super) struct LongWaits {
 /// Waits of several CPUs are not quite in the order of their ends.
 const DISORDER_NS: u64 = 250_000_000;
 
-/// Windows that have not ended: of each table those that its waits began, with the end of the first wait.
+/// Windows that have not ended: of each table those that its waits for CPUs, and those that its waits for locks began, with the end of the first wait.
 pub(super) struct Pending {
     tables: Vec<Vec<(u64, LongWaits)>>,
     after_ns: u64,
@@ -22,7 +22,7 @@ pub(super) struct Pending {
 impl Pending {
     /// None yet; a window ends `after` its first wait did.
     pub(super) fn new(tables: usize, after: Duration) -> Self {
-        Self { tables: vec![Vec::new(); tables], after_ns: after.as_nanos() as u64 }
+        Self { tables: vec![Vec::new(); 2 * tables], after_ns: after.as_nanos() as u64 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -32,7 +32,10 @@ impl Pending {
     /// Takes a wait into the window that it lies in, or has it begin one. A wait that ended at a switch from a hidden thread comes when
     /// its thread leaves the CPU, and may be much older than the others.
     pub(super) fn add(&mut self, wait: LongWait) {
-        let Some(windows) = self.tables.get_mut(wait.table_index) else { return };
+        let Some(windows) = self.tables.get_mut(2 * wait.table_index + usize::from(wait.lock.is_some()))
+        else {
+            return;
+        };
         let after_ns = self.after_ns;
         let is_within = |first_ns: u64| {
             (first_ns.saturating_sub(DISORDER_NS)..=first_ns.saturating_add(after_ns)).contains(&wait.at_ns)

@@ -4,7 +4,7 @@ use super::{LOOK, SETTLE};
 use crate::board::Board;
 use crate::config::Settings;
 use crate::flight::{FlightRecorder, Snapshot};
-use crate::frozen::WindowRecords;
+use crate::frozen::{Clocks, WindowRecords};
 use quaver_analysis::model::Circumstances;
 use quaver_clock::monotonic_ns;
 use quaver_host::facts::HostFacts;
@@ -53,7 +53,7 @@ impl Recorder {
     /// Records the CPUs of all tables that have a trigger; none where no table has one.
     pub(super) fn start(settings: &Settings, online: &[u16]) -> anyhow::Result<Option<Self>> {
         let mut traced = BTreeSet::new();
-        for table in settings.threads.iter().filter(|table| table.wait.is_some()) {
+        for table in settings.threads.iter().filter(|table| table.has_trigger()) {
             let named = |cpu: &&u16| table.cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu));
             traced.extend(online.iter().filter(named).copied());
         }
@@ -107,7 +107,7 @@ impl Recorder {
             quaver_instrument::tell!(
                 "quaver watch: threads: the tracer's memory was full: {more} events are lost"
             );
-            for table in settings.threads.iter().filter(|table| table.wait.is_some()) {
+            for table in settings.threads.iter().filter(|table| table.has_trigger()) {
                 board.threads(&table.name, |state| state.records_lost += more);
             }
         }
@@ -144,6 +144,7 @@ impl Recorder {
         let own_threads =
             HostRoot::system().names("proc/self/task").iter().filter_map(|id| id.parse().ok()).collect();
         Ok(WindowRecords {
+            clocks: Clocks::now(),
             window: Window { start_ns: start_ns as i64, end_ns: end_ns as i64 },
             before,
             held_because: self.flight.held_because(),

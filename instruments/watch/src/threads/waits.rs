@@ -2,7 +2,7 @@
 
 use super::Waits;
 use crate::config::ThreadsSettings;
-use crate::frozen::LongWait;
+use crate::frozen::{LockWait, LongWait};
 use crate::judge::{BOUNDS_US, Histogram};
 use crate::threads::group::ControlGroup;
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object, ObjectBuilder, RingBuffer, RingBufferBuilder};
@@ -18,6 +18,8 @@ static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR")
 const TABLES: usize = crate::config::MOST_TABLES;
 /// Kinds of what had the CPU before.
 const HOLDERS: usize = super::HOLDERS.len();
+/// Kinds of waits in futex(2).
+const ENDS: usize = super::ENDS.len();
 
 /// Buckets of the program: one more than those of a histogram, which stays empty.
 const BUCKETS: usize = 16;
@@ -28,9 +30,10 @@ const _: () = assert!(BUCKETS == BOUNDS_US.len() + 2);
 #[repr(C)]
 struct Config {
     tables: u32,
-    fill: u32,
+    futex_tables: u32,
     bounds_ns: [u64; BOUNDS_US.len()],
     limit_ns: [u64; TABLES],
+    futex_limit_ns: [u64; TABLES],
 }
 
 /// `struct group`.
@@ -40,6 +43,8 @@ struct Group {
     id: u64,
     level: u32,
     unified: u32,
+    process: u32,
+    fill: u32,
 }
 
 /// `struct watched`.
@@ -60,6 +65,14 @@ struct Counts {
     counts: [[u64; BUCKETS]; HOLDERS],
 }
 
+/// `struct futex_counts`.
+#[derive(Clone, Copy, Debug, FromBytes, KnownLayout, Immutable)]
+#[repr(C)]
+struct FutexCounts {
+    sum_ns: [u64; ENDS],
+    counts: [[u64; BUCKETS]; ENDS],
+}
+
 /// `struct long_wait`.
 #[derive(Clone, Copy, Debug, FromBytes, KnownLayout, Immutable)]
 #[repr(C)]
@@ -72,11 +85,24 @@ struct Record {
     cpu: u16,
     priority: i16,
     comm: [u8; 16],
+    address: u64,
+    waker: u32,
+    waker_process: u32,
+    waker_comm: [u8; 16],
+}
+
+fn name(octets: [u8; 16]) -> String {
+    String::from_utf8_lossy(octets.split(|octet| *octet == 0).next().unwrap_or_default()).into_owned()
 }
 
 impl From<Record> for LongWait {
     fn from(record: Record) -> Self {
-        let name = record.comm.split(|octet| *octet == 0).next().unwrap_or_default();
+        let lock = (record.waker > 0).then(|| LockWait {
+            address: record.address,
+            waker: record.waker,
+            waker_process: record.waker_process,
+            waker_comm: name(record.waker_comm),
+        });
         Self {
             table_index: record.table as usize,
             at_ns: record.at_ns,
@@ -86,7 +112,8 @@ impl From<Record> for LongWait {
             cpu: record.cpu,
             // In the kernel threads under SCHED_DEADLINE have -1, real-time ones the rest below 100 (include/linux/sched/prio.h).
             realtime: record.priority < 100,
-            comm: String::from_utf8_lossy(name).into_owned(),
+            comm: name(record.comm),
+            lock,
         }
     }
 }
@@ -96,7 +123,7 @@ pub(super) struct WaitCounter {
     // Order matters: the link goes before the object, the ring before both.
     ring: RingBuffer<'static>,
     records: Rc<RefCell<Vec<LongWait>>>,
-    _link: Link,
+    _links: Vec<Link>,
     object: Object,
 }
 
@@ -108,12 +135,15 @@ impl WaitCounter {
         quaver_host::bpf::kernel_types()?;
         let mut config = Config {
             tables: tables.len() as u32,
-            fill: 0,
+            futex_tables: 0,
             bounds_ns: BOUNDS_US.map(|us| us * 1_000),
             limit_ns: [0; TABLES],
+            futex_limit_ns: [0; TABLES],
         };
-        for (limit_ns, table) in config.limit_ns.iter_mut().zip(tables) {
-            *limit_ns = table.wait.map_or(0, |wait| wait.as_nanos() as u64);
+        for (place, table) in tables.iter().enumerate() {
+            config.limit_ns[place] = table.wait.map_or(0, |wait| wait.as_nanos() as u64);
+            config.futex_limit_ns[place] = table.lock.map_or(0, |lock| lock.as_nanos() as u64);
+            config.futex_tables |= u32::from(table.lock.is_some()) << place;
         }
         let object = one_at_a_time(|| load(&config))?;
         let records = Rc::new(RefCell::new(Vec::new()));
@@ -127,10 +157,10 @@ impl WaitCounter {
         });
         taken.map_err(|error| failed("reading long waits", &error))?;
         let ring = builder.build().map_err(|error| failed("reading long waits", &error))?;
-        let program = object.progs_mut().next();
-        let program = program.ok_or_else(|| invalid("counting waits", "the object has no program"))?;
-        let link = program.attach().map_err(|error| failed("attaching the BPF program of waits", &error))?;
-        Ok(Self { ring, records, _link: link, object })
+        let programs = object.progs_mut().filter(|program| program.autoload());
+        let links = programs.map(|program| program.attach()).collect::<Result<Vec<_>, _>>();
+        let links = links.map_err(|error| failed("attaching the BPF programs of waits", &error))?;
+        Ok(Self { ring, records, _links: links, object })
     }
 
     /// Which tables count on each CPU: `whole` have bits of tables that count all threads, `grouped` those of control groups.
@@ -149,6 +179,8 @@ impl WaitCounter {
             id: group.id,
             level: group.level,
             unified: u32::from(group.unified),
+            process: group.process,
+            fill: 0,
         });
         map(&self.object, "groups")?
             .update(&(table as u32).to_ne_bytes(), group.as_bytes(), MapFlags::ANY)
@@ -178,6 +210,25 @@ impl WaitCounter {
         Ok(waits)
     }
 
+    /// What a table counted of futex(2) since the start, by how the waits ended.
+    pub(super) fn read_futex(&self, table: usize) -> Result<[Histogram; ENDS], TraceError> {
+        let key = (table as u32).to_ne_bytes();
+        let values = map(&self.object, "futex_waits")?.lookup_percpu(&key, MapFlags::ANY);
+        let values = values.map_err(|error| failed("reading waits for locks", &error))?;
+        let mut all: [Histogram; ENDS] = Default::default();
+        for octets in values.into_iter().flatten() {
+            let Ok((counts, _)) = FutexCounts::read_from_prefix(&octets) else {
+                return Err(invalid("reading waits for locks", "the map has values of another size"));
+            };
+            for (end, into) in all.iter_mut().enumerate() {
+                let mut held = Histogram { sum_ns: counts.sum_ns[end], ..Histogram::default() };
+                held.counts.iter_mut().zip(counts.counts[end]).for_each(|(into, count)| *into = count);
+                into.merge(&held);
+            }
+        }
+        Ok(all)
+    }
+
     /// Waits above their tables' limits since the last call, in the order of their ends on each CPU.
     pub(super) fn take_long(&self) -> Result<Vec<LongWait>, TraceError> {
         self.ring.consume().map_err(|error| failed("reading long waits", &error))?;
@@ -198,6 +249,10 @@ fn load(config: &Config) -> Result<Object, TraceError> {
         .open_memory(&OBJECT.0)
         .map_err(|error| failed("opening the BPF program of waits", &error))?;
     set_constants(&mut open, config)?;
+    for mut program in open.progs_mut() {
+        let is_of_locks = program.name().to_string_lossy().starts_with("futex_");
+        program.set_autoload(!is_of_locks || config.futex_tables > 0);
+    }
     open.load().map_err(|error| failed("loading the BPF program of waits", &error))
 }
 
@@ -219,9 +274,10 @@ mod tests {
         let table = |number: usize| ThreadsSettings {
             name: number.to_string(),
             group: number.is_multiple_of(2).then(|| "/sys/fs/cgroup".into()),
-            unit: None,
             cpus: Some(vec![0]),
             wait: Some(std::time::Duration::from_secs(600)),
+            lock: number.is_multiple_of(2).then(|| std::time::Duration::from_secs(600)),
+            ..ThreadsSettings::default()
         };
         let tables: Vec<ThreadsSettings> = (0..TABLES).map(table).collect();
         let counter = WaitCounter::start(&tables).unwrap();

@@ -1,5 +1,6 @@
 //! From a recorded wait to what had its CPU.
 
+use super::holder::add_own_work;
 use quaver_abi::record::{EventKind, EventRecord};
 use quaver_analysis::attribution::{
     NoiseAnalysis, NoiseOptions, Piece, TicklessHost, analyze_noise, bear_out,
@@ -45,6 +46,22 @@ pub(crate) struct WaitFacts {
     pub(crate) limit_ns: i64,
     /// Waits of these threads in this window that were above the limit, this longest one included.
     pub(crate) long_waits: u64,
+    /// The wait was for a lock, not for a CPU: what follows is of the thread that let go of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) lock: Option<LockFacts>,
+}
+
+/// A lock, by the value of its futex (glibc's and Rust's mutexes) or its operation (priority inheritance).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct LockFacts {
+    /// Address of its futex in the process, hexadecimal.
+    pub(crate) address: String,
+    /// Thread that let go of it and so ended the wait.
+    pub(crate) holder: u32,
+    /// Its process.
+    pub(crate) holder_process: u32,
+    /// Its name.
+    pub(crate) holder_comm: String,
 }
 
 impl WaitFacts {
@@ -120,9 +137,9 @@ impl WaitDigest {
             WaitRow {
                 thread: wait.thread,
                 process: wait.process,
-                class: "cpu-wait",
-                waker: None,
-                object: None,
+                class: if wait.lock.is_some() { "lock-wait" } else { "cpu-wait" },
+                waker: wait.lock.as_ref().map(|lock| lock.holder),
+                object: wait.lock.as_ref().map(|lock| lock.address.as_str().into()),
                 call_site: None,
                 wait_ns: (wait.start_ns(), wait.end_ns),
                 piece_ns: (piece.start_ns, piece.end_ns),
@@ -163,43 +180,45 @@ fn unheld(summary: &WaitSummary, window: Window) -> Option<String> {
     })
 }
 
-/// Cuts the wait by what had its CPU: the engine's question about a gap of a loop, asked of the thread that waited.
+/// Cuts the wait by what had its CPU: the engine's question about a gap of a loop, asked of the thread that waited. Of a wait for a
+/// lock it is asked of the thread that let go of it, on the CPU on which that ran last.
 ///
-/// Nobody traced its wake-up. The kernel's count of the wait says when it could run, which is what a record of a wake-up says;
-/// a thread that was taken off its CPU has a record of that, and this one then changes nothing.
+/// Nobody traced the wake-up of a thread that waited for a CPU. The kernel's count of the wait says when it could run, which is what a
+/// record of a wake-up says; a thread that was taken off its CPU has a record of that, and this one then changes nothing.
 fn analyze(wait: WaitFacts, run: &mut NoiseRun, host: &TicklessHost) -> (WaitSummary, Vec<Piece>) {
     let start_ns = wait.start_ns();
-    let could_run = EventRecord {
-        start_ns: start_ns.max(0) as u64,
-        end_ns: start_ns.max(0) as u64,
-        id: wait.thread,
-        cpu: wait.cpu,
-        kind: EventKind::Wakeup as u8,
-        aux: u64::from(wait.cpu),
-        ..EventRecord::default()
-    };
     let recorded = run.events.len();
-    run.events.push(could_run);
-    let actor = Actor {
-        threads: vec![wait.thread],
-        cpu: None,
-        realtime: wait.realtime,
-        blocking: false,
-        foreign: true,
+    let (thread, cpu, realtime) = match &wait.lock {
+        Some(lock) => {
+            (lock.holder, last_cpu(&run.events, lock.holder, wait.end_ns).unwrap_or(wait.cpu), false)
+        }
+        None => (wait.thread, wait.cpu, wait.realtime),
     };
-    run.loops =
-        vec![NoiseLoop { cpu: wait.cpu, actor, start_ns, end_ns: wait.end_ns, ..NoiseLoop::default() }];
-    run.gaps = GapTable {
-        index: vec![0],
-        before_ns: vec![start_ns],
-        after_ns: vec![wait.end_ns],
-        cpu: vec![wait.cpu],
-    };
-    let NoiseAnalysis { summary: mut found, pieces, .. } = analyze_noise(run, &NoiseOptions::default());
+    if wait.lock.is_none() {
+        run.events.push(EventRecord {
+            start_ns: start_ns.max(0) as u64,
+            end_ns: start_ns.max(0) as u64,
+            id: thread,
+            cpu,
+            kind: EventKind::Wakeup as u8,
+            aux: u64::from(cpu),
+            ..EventRecord::default()
+        });
+    }
+    let blocking = wait.lock.is_some();
+    let actor = Actor { threads: vec![thread], cpu: None, realtime, blocking, foreign: true };
+    run.loops = vec![NoiseLoop { cpu, actor, start_ns, end_ns: wait.end_ns, ..NoiseLoop::default() }];
+    run.gaps =
+        GapTable { index: vec![0], before_ns: vec![start_ns], after_ns: vec![wait.end_ns], cpu: vec![cpu] };
+    let NoiseAnalysis { summary: mut found, mut pieces, .. } = analyze_noise(run, &NoiseOptions::default());
     run.events.truncate(recorded);
     quaver_instrument::causes::speak_of("thread", &mut found.causes, &mut found.unexplained);
-    bear_out(&mut found.causes, &run.events, &run.names, &[wait.cpu], host);
-    quaver_instrument::causes::name_cpus(&mut found.causes, &wait.cpu.to_string());
+    bear_out(&mut found.causes, &run.events, &run.names, &[cpu], host);
+    quaver_instrument::causes::name_cpus(&mut found.causes, &cpu.to_string());
+    if let Some(lock) = &wait.lock {
+        let holder = (lock.holder, lock.holder_comm.as_str());
+        add_own_work(holder, &run.events, &mut pieces, &mut found.causes, &mut found.unexplained);
+    }
     let summary = WaitSummary {
         schema: WAIT_SCHEMA.to_owned(),
         wait,
@@ -208,4 +227,12 @@ fn analyze(wait: WaitFacts, run: &mut NoiseRun, host: &TicklessHost) -> (WaitSum
         ..WaitSummary::default()
     };
     (summary, pieces)
+}
+
+/// The CPU on which a thread ran last before an instant.
+fn last_cpu(events: &[EventRecord], thread: u32, until_ns: i64) -> Option<u16> {
+    let is_run = |event: &&EventRecord| {
+        event.kind == EventKind::Thread as u8 && event.id == thread && (event.start_ns as i64) < until_ns
+    };
+    events.iter().filter(is_run).max_by_key(|event| event.start_ns).map(|event| event.cpu)
 }

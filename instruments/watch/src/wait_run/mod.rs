@@ -1,9 +1,10 @@
 //! Stored incidents of threads: one wait for a CPU, and what ran there meanwhile.
 
 mod digest;
+mod holder;
 mod page;
 
-pub(crate) use digest::WaitFacts;
+pub(crate) use digest::{LockFacts, WaitFacts};
 use digest::{WAIT_SCHEMA, WaitDigest, WaitSummary};
 use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::runs::ExportArgs;

@@ -14,18 +14,21 @@ pub(super) fn document(digest: &WaitDigest) -> Document {
     let mut document = head(&digest.facts, ("thread", who), Some(tracing));
     let waited = Cell::Duration(wait.wait_ns);
     let unexplained = summary.unexplained.share;
+    // For what it waited.
+    let object = match &wait.lock {
+        Some(lock) => format!("for a lock that thread {} ({}) let go of", lock.holder_comm, lock.holder),
+        None => format!("for CPU {}", wait.cpu),
+    };
     let verdict = match summary.causes.first().filter(|cause| cause.share >= unexplained) {
         Some(cause) => text!(
-            "{} waited {waited} for CPU {}. Largest cause: {}, {} of the wait.",
+            "{} waited {waited} {object}. Largest cause: {}, {} of the wait.",
             wait.comm,
-            wait.cpu,
             cause.name,
             Cell::Share(cause.share)
         ),
         None => text!(
-            "{} waited {waited} for CPU {}. Most of the wait ({}) is unexplained.",
+            "{} waited {waited} {object}. Most of the wait ({}) is unexplained.",
             wait.comm,
-            wait.cpu,
             Cell::Share(unexplained)
         ),
     };
@@ -33,6 +36,9 @@ pub(super) fn document(digest: &WaitDigest) -> Document {
     document.incomplete = !summary.complete;
     document.warnings = summary.warnings.iter().map(Text::from).collect();
     document.tile("Wait", waited, text!("limit {}", Cell::Duration(wait.limit_ns)));
+    if let Some(lock) = &wait.lock {
+        document.tile("Lock", lock.address.as_str(), "a futex that is a lock by its value or operation");
+    }
     document.tile(
         "Waits above the limit",
         Cell::Count(wait.long_waits),
@@ -43,8 +49,11 @@ pub(super) fn document(digest: &WaitDigest) -> Document {
         *detail = said_of("thread", &detail.to_string()).into();
     }
     let section = Section::new("causes", "Causes of the wait").link("Causes");
-    let section =
-        section.note("what had the CPU from the instant at which the thread could run, by share of the wait");
+    let section = section.note(if wait.lock.is_some() {
+        "what the thread did that let go of the lock, by share of the wait; `the thread` is that one, and who held the lock before is unknown"
+    } else {
+        "what had the CPU from the instant at which the thread could run, by share of the wait"
+    });
     let section = match certainty("wait", &summary.causes, &summary.unexplained) {
         Some(certainty) => section.with(certainty),
         None => section,

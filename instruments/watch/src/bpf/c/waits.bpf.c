@@ -74,6 +74,21 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
 
+#ifdef __TARGET_ARCH_x86
+struct pt_regs {
+	unsigned long orig_ax;
+	unsigned long di;
+	unsigned long si;
+	unsigned long dx;
+};
+#else
+struct pt_regs {
+	__u64 regs[31];
+	__u64 orig_x0;
+	int syscallno;
+};
+#endif
+
 struct task_struct {
 	unsigned int flags;
 	struct sched_entity se;
@@ -91,16 +106,19 @@ struct task_struct {
 /* Fixed before loading. */
 const volatile struct {
 	__u32 tables;
-	__u32 fill;
+	__u32 futex_tables; /* a bit each */
 	__u64 bounds_ns[BOUNDS];
 	__u64 limit_ns[TABLES]; /* 0: none */
+	__u64 futex_limit_ns[TABLES];
 } config SEC(".rodata.config") = {};
 
-/* Of each table its control group; an id of 0 is none at present. */
+/* Of each table its control group, or its process; an id of 0 is none at present. */
 struct group {
 	__u64 id;
 	__u32 level;
 	__u32 unified;
+	__u32 process;
+	__u32 fill;
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -158,6 +176,11 @@ struct long_wait {
 	__u16 cpu;
 	__s16 priority;
 	char comm[16];
+	/* Of a wait for a lock; of one for a CPU 0. */
+	__u64 address;
+	__u32 waker;
+	__u32 waker_process;
+	char waker_comm[16];
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -177,6 +200,8 @@ static __always_inline bool is_member(struct task_struct *task, const struct gro
 	struct task_group *tasks;
 	struct css_set *set;
 
+	if (group->process)
+		return task->tgid == (int)group->process;
 	if (group->unified) {
 		set = task->cgroups;
 		if (set)
@@ -198,7 +223,7 @@ static __always_inline bool is_member(struct task_struct *task, const struct gro
 	return above && BPF_CORE_READ(above, kn, id) == group->id;
 }
 
-static __always_inline void report(__u32 table, struct task_struct *task, __u64 wait_ns, __u64 at_ns)
+static __always_inline struct long_wait *reserve(__u32 table, struct task_struct *task, __u64 wait_ns, __u64 at_ns)
 {
 	struct long_wait *record = bpf_ringbuf_reserve(&long_waits, sizeof(*record), 0);
 	__u32 zero = 0;
@@ -208,7 +233,7 @@ static __always_inline void report(__u32 table, struct task_struct *task, __u64 
 		count = bpf_map_lookup_elem(&lost, &zero);
 		if (count)
 			*count += 1;
-		return;
+		return 0;
 	}
 	record->at_ns = at_ns;
 	record->wait_ns = wait_ns;
@@ -218,6 +243,18 @@ static __always_inline void report(__u32 table, struct task_struct *task, __u64 
 	record->cpu = bpf_get_smp_processor_id();
 	record->priority = task->prio;
 	__builtin_memcpy(record->comm, task->comm, sizeof(record->comm));
+	return record;
+}
+
+static __always_inline void report(__u32 table, struct task_struct *task, __u64 wait_ns, __u64 at_ns)
+{
+	struct long_wait *record = reserve(table, task, wait_ns, at_ns);
+
+	if (!record)
+		return;
+	record->address = 0;
+	record->waker = record->waker_process = 0;
+	__builtin_memset(record->waker_comm, 0, sizeof(record->waker_comm));
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
@@ -233,6 +270,8 @@ static __always_inline __u32 bucket_of(__u64 wait_ns)
 		bucket += (config.bounds_ns[bound] - wait_ns) >> 63;
 	return bucket;
 }
+
+#include "futex.h"
 
 /* A switch, for each table in turn. */
 struct coming {
