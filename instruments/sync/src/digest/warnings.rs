@@ -92,19 +92,22 @@ fn unsampled(contention: &ContentionSummary) -> Option<String> {
     })
 }
 
-/// Failed tries of no row that got its lock, if more than one for each ten locks that were got: a thread that tries in a loop waits in
-/// its own code.
+/// Failed tries, if more than one for each ten locks that were got: a thread that tries in a loop waits in its own code.
 fn tried(summary: &SyncSummary) -> Option<String> {
     let free = summary.processes.iter().map(|one| one.uncontended);
     let (tries, locks) = free.fold((0, summary.contention.wait.count), |(tries, locks), one| {
         (tries + one.busy_tries, locks + one.free_locks + one.free_read_locks + one.free_semaphore_waits)
     });
     let in_rows: u64 = summary.contention.locks.iter().map(|lock| lock.figures.failed_tries).sum();
-    let tries = tries - in_rows.min(tries);
-    (tries >= LEAST_UNSEEN && tries * 10 > locks).then(|| {
+    let others = tries - in_rows.min(tries);
+    let matter = |tries: u64| tries >= LEAST_UNSEEN && tries * 10 > locks;
+    let unseen = match matter(others) {
+        true => format!(", and no figure has the waits of {} of them", Cell::Count(others)),
+        false => String::new(),
+    };
+    matter(tries).then(|| {
         format!(
-            "{} tries found a lock, a semaphore or a thread busy, for {} that were got: no figure has these waits, \
-             and predicted gains are too low",
+            "{} tries found a lock, a semaphore or a thread busy, for {} that were got: predicted gains are too low{unseen}",
             Cell::Count(tries),
             Cell::Count(locks)
         )

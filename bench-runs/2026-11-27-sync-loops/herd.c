@@ -1,0 +1,4 @@
+#include "own.h"
+static pthread_mutex_t m=PTHREAD_MUTEX_INITIALIZER;static pthread_cond_t c=PTHREAD_COND_INITIALIZER;static int n,done;static int64_t w[6];static long fw[6],got[6];
+static void*worker(void*p){long k=(long)p;for(;;){pthread_mutex_lock(&m);int first=1;while(!n&&!done){int64_t a=now_ns();pthread_cond_wait(&c,&m);w[k]+=now_ns()-a;if(!n&&!done)fw[k]++;}if(!n&&done){pthread_mutex_unlock(&m);return 0;}n--;got[k]++;pthread_mutex_unlock(&m);cpu_ns(300000);}}
+int main(){pthread_t t[6];for(long k=0;k<6;k++)pthread_create(t+k,0,worker,(void*)k);for(int i=0;i<500;i++){slp(2000000);pthread_mutex_lock(&m);n++;pthread_cond_broadcast(&c);pthread_mutex_unlock(&m);}pthread_mutex_lock(&m);done=1;pthread_cond_broadcast(&c);pthread_mutex_unlock(&m);long f=0,g=0;double s=0;for(int k=0;k<6;k++){pthread_join(t[k],0);f+=fw[k];g+=got[k];s+=w[k]/1e6;}fprintf(stderr,"own: waited %.1f ms in all, %ld false wake-ups, %ld items\n",s,f,g);}
