@@ -39,9 +39,14 @@ pub fn name_events(events: &[EventRecord], stored: &mut Names) {
     for (number, name) in names::idle_state_names(&root) {
         stored.idle_state.entry(number).or_insert(name);
     }
+    name_threads(events, stored);
+}
+
+/// Adds the names of these events' threads, as far as those still live.
+pub fn name_threads(events: &[EventRecord], stored: &mut Names) {
     let threads: BTreeSet<u32> = events.iter().filter_map(thread_of).collect();
     let nameless = threads.into_iter().filter(|thread| !stored.task.contains_key(thread)).collect();
-    stored.task.extend(names::task_names(&root, &nameless));
+    stored.task.extend(names::task_names(&HostRoot::system(), &nameless));
 }
 
 /// The kernel function that an event tells of, if its kind tells of one.

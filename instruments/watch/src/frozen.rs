@@ -3,7 +3,7 @@
 use crate::board::Subject;
 use crate::judge::Trigger;
 use quaver_abi::record::{EventRecord, StampRecord};
-use quaver_analysis::model::{Circumstances, Unread};
+use quaver_analysis::model::{Circumstances, Names, Unread};
 use quaver_chase::chase::observe::Observed;
 use quaver_clock::{monotonic_ns, realtime_ns};
 use quaver_host::facts::HostFacts;
@@ -100,6 +100,8 @@ pub(crate) struct WindowRecords {
     /// Why nothing before the window is held, where that was asked for.
     pub(crate) held_because: &'static str,
     pub(crate) events: Vec<EventRecord>,
+    /// Of the threads that lived when it was frozen: the window may wait longer than they live.
+    pub(crate) names: Names,
     pub(crate) counts: TraceCounts,
     pub(crate) blind: Vec<String>,
     pub(crate) circumstances: Circumstances,

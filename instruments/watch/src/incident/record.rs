@@ -20,8 +20,18 @@ pub(super) fn begin(
     stamps: &[StampRecord],
     records: WindowRecords,
 ) -> anyhow::Result<Recording> {
-    let WindowRecords { clocks, window, before, held_because, events, counts, blind, circumstances, host } =
-        records;
+    let WindowRecords {
+        clocks,
+        window,
+        before,
+        held_because,
+        events,
+        names,
+        counts,
+        blind,
+        circumstances,
+        host,
+    } = records;
     let notes: Vec<String> = held_less(triggers, window, before, held_because).into_iter().collect();
     let length_ns = window.end_ns - window.start_ns;
     let mut asked = json!({
@@ -42,6 +52,7 @@ pub(super) fn begin(
     stamps.iter().for_each(|stamp| sink.stamp(*stamp));
     events.iter().for_each(|event| sink.event(*event));
     recording.end_tracing()?;
+    recording.run.write_names(&names)?;
     let started_ns = clocks.realtime_of(window.start_ns);
     let manifest = &mut recording.manifest;
     (manifest.started_realtime_ns, manifest.started) = (started_ns, rfc3339_utc(started_ns));

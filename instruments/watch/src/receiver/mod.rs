@@ -11,6 +11,7 @@ use crate::frozen::{Clocks, FrozenWindow, ReceiverWindow, WindowRecords};
 use crate::judge::{Judge, Reason, Trigger};
 use crate::outbox::{Outbox, is_asked};
 use pending::Pending;
+use quaver_analysis::model::Names;
 use quaver_chase::chase::observe::{Observed, look_at};
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
@@ -19,6 +20,7 @@ use quaver_host::trace::{TraceCounts, Tracer};
 use quaver_instrument::args::TierName;
 use quaver_instrument::host_state::HostState;
 use quaver_instrument::interrupt::Interrupt;
+use quaver_instrument::names::name_threads;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::tier;
 use quaver_store::manifest::Window;
@@ -276,6 +278,8 @@ impl<'a> Session<'a> {
             .unwrap_or_default();
         circumstances.own_threads =
             root.names("proc/self/task").iter().filter_map(|id| id.parse().ok()).collect();
+        let mut names = Names::default();
+        name_threads(&events, &mut names);
         let frozen = ReceiverWindow {
             receiver: name.clone(),
             late_ns: self.watchman.settings.late_ns(),
@@ -286,6 +290,7 @@ impl<'a> Session<'a> {
                 before: window.before,
                 held_because: self.flight.held_because(),
                 events,
+                names,
                 counts: TraceCounts {
                     events_lost: counts.events_lost - self.lost.events_lost.min(counts.events_lost),
                     stamps_lost: counts.stamps_lost - self.lost.stamps_lost.min(counts.stamps_lost),

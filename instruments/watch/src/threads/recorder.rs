@@ -5,13 +5,14 @@ use crate::board::Board;
 use crate::config::Settings;
 use crate::flight::{FlightRecorder, Snapshot};
 use crate::frozen::{Clocks, WindowRecords};
-use quaver_analysis::model::Circumstances;
+use quaver_analysis::model::{Circumstances, Names};
 use quaver_clock::monotonic_ns;
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
 use quaver_host::trace::{TraceCounts, TraceSpec, Tracer};
 use quaver_instrument::args::TierName;
 use quaver_instrument::host_state::HostState;
+use quaver_instrument::names::name_threads;
 use quaver_instrument::tier;
 use quaver_store::manifest::Window;
 use std::collections::{BTreeSet, VecDeque};
@@ -143,12 +144,15 @@ impl Recorder {
         let lost_before = first.map_or(0, |look| look.events_lost);
         let own_threads =
             HostRoot::system().names("proc/self/task").iter().filter_map(|id| id.parse().ok()).collect();
+        let mut names = Names::default();
+        name_threads(&events, &mut names);
         Ok(WindowRecords {
             clocks: Clocks::now(),
             window: Window { start_ns: start_ns as i64, end_ns: end_ns as i64 },
             before,
             held_because: self.flight.held_because(),
             events,
+            names,
             blind: self.tracer.blind(),
             host: Arc::clone(&self.host),
             counts: TraceCounts { events_lost: counts.events_lost.saturating_sub(lost_before), ..counts },

@@ -308,7 +308,7 @@ impl Observed {
         let root = HostRoot::system();
         let lives = self.process.lives(&root).then_some(self.process.pid);
         let named = symbols::name_stacks(&root, lives, maps, stacks);
-        run.write_names(&Names { stack: named.stacks, ..Names::default() })?;
+        run.write_names(&Names { stack: named.stacks, ..run.read_names()? })?;
         let stamps: Vec<StampRecord> = read_all(&run.stamps_segment())?;
         let events: Vec<EventRecord> = read_all(&run.events_segment())?;
         let facts = manifest.analysis.get_or_insert_default();
