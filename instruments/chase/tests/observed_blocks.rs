@@ -72,7 +72,8 @@ impl Stream {
     /// Holds the receiver up until a hundred packets wait.
     fn hold(&self) -> MutexGuard<'_, ()> {
         let held = self.gate.lock().unwrap();
-        let enough = self.sent.load(Ordering::Relaxed) + 100;
+        // One may have been read before it was counted as sent.
+        let enough = self.sent.load(Ordering::Relaxed) + 101;
         while self.sent.load(Ordering::Relaxed) < enough {
             std::thread::yield_now();
         }
