@@ -351,7 +351,7 @@ impl SlowDisk {
         Self(run.path().to_owned())
     }
 
-    /// Somebody waits for the file, until what is answered is dropped.
+    /// The other end of the file, once a reader has opened it. The reader gets nothing until this is dropped.
     fn is_waited_for(&self) -> Option<OwnedFd> {
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         rustix::fs::open(self.0.join("tags.txt"), flags, Mode::empty()).ok()

@@ -411,6 +411,12 @@ fn waits_for_locks_are_those_of_the_program_and_a_long_one_names_what_its_holder
         assert!((bounds[0]..=bounds[1]).contains(&wait_ns), "{wait_ns} in {bounds:?}");
         let time_ns = summary["causes"][0]["time_ns"].as_u64().unwrap();
         assert!(time_ns > injected_ns / 10 * 9, "{}", summary["causes"]);
+        // No record says since when the holder had the lock.
+        let inferred_ns: u64 = ["inferred_ns", "entry_exit_ns", "catch_up_ns"]
+            .iter()
+            .filter_map(|key| summary["causes"][0][key].as_u64())
+            .sum();
+        assert_eq!(inferred_ns, time_ns, "{}", summary["causes"]);
         let lock = &summary["lock"];
         assert_eq!((&lock["holder_process"], &lock["holder_comm"]), (&process.into(), &"holder".into()));
         assert!(lock["address"].as_str().unwrap().starts_with("0x"), "{lock}");

@@ -128,7 +128,7 @@ fn on_loopback_several_rings_have_each_packet_once() {
     lab.sink.within(send).unwrap();
     let summary = capture.end();
     assert_accounts(&summary);
-    // Each packet is sent and received; what is sent comes to no ring.
+    // Loopback shows each packet twice, sent and received. No ring takes the sent one.
     assert_eq!((number(&summary, "/seen"), number(&summary, "/captured")), (PACKETS, PACKETS));
     assert_eq!(rings(&summary).len(), 3);
     assert!(there(&path).iter().map(|packet| packet.2).eq(0..PACKETS));

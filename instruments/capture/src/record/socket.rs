@@ -206,7 +206,7 @@ pub struct Tap {
     filter: Option<Filter>,
     notes: Vec<String>,
     promiscuous: bool,
-    /// What is sent is left out.
+    /// The ring takes no outgoing packets.
     incoming: bool,
     snap_length: u32,
     block_timeout: Duration,
@@ -301,7 +301,7 @@ impl Tap {
             group = given;
         }
         for tap in taps {
-            // Kernels up to 6.18 at least forget in a group that what is sent is to be left out.
+            // In a fanout group, kernels up to at least 6.18 ignore PACKET_IGNORE_OUTGOING.
             let before: &[_] = if tap.incoming { &LEAVE_OUT_SENT } else { &[] };
             attach(&tap.socket, before, tap.filter.as_ref(), tap.snap_length)
                 .map_err(failed("attach the filter", &tap.interface.name))?;

@@ -1,6 +1,6 @@
 //! From a recorded wait to what had its CPU.
 
-use super::holder::add_own_work;
+use super::holder::{add_own_work, infer_all};
 use quaver_abi::record::{EventKind, EventRecord};
 use quaver_analysis::attribution::{
     NoiseAnalysis, NoiseOptions, Piece, TicklessHost, analyze_noise, bear_out,
@@ -218,6 +218,7 @@ fn analyze(wait: WaitFacts, run: &mut NoiseRun, host: &TicklessHost) -> (WaitSum
     if let Some(lock) = &wait.lock {
         let holder = (lock.holder, lock.holder_comm.as_str());
         add_own_work(holder, &run.events, &mut pieces, &mut found.causes, &mut found.unexplained);
+        infer_all(&mut pieces, &mut found.causes);
     }
     let summary = WaitSummary {
         schema: WAIT_SCHEMA.to_owned(),

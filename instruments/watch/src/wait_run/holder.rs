@@ -1,4 +1,5 @@
-//! What the engine leaves of a wait for a lock while the holder ran: its own work.
+//! What the engine leaves of a wait for a lock while the holder ran: its own work. Since when the holder had the lock is not known, so
+//! all of such a wait is inferred.
 
 use quaver_abi::record::{EventKind, EventRecord};
 use quaver_analysis::attribution::{Certainty, Part, Piece};
@@ -30,7 +31,7 @@ pub(super) fn add_own_work(
     let share = |ns: i64| ns as f64 / whole_ns as f64;
     causes.push(CauseSummary {
         source: "own-code".to_owned(),
-        name: format!("thread {name} worked while it held the lock"),
+        name: format!("thread {name} ran, and then let go of the lock"),
         class: SourceClass::NetworkIndependent,
         time_ns,
         entry_exit_ns: 0,
@@ -61,6 +62,16 @@ pub(super) fn add_own_work(
     *causes = order.iter().map(|old| causes[*old].clone()).collect();
 }
 
+/// Nothing that has a cause is certain: it holds as far as the holder had the lock by then.
+pub(super) fn infer_all(pieces: &mut [Piece], causes: &mut [CauseSummary]) {
+    for piece in pieces.iter_mut().filter(|piece| piece.certainty == Certainty::Certain) {
+        piece.certainty = Certainty::Inferred;
+    }
+    causes.iter_mut().for_each(|cause| {
+        cause.inferred_ns = cause.time_ns - cause.entry_exit_ns - cause.catch_up_ns;
+    });
+}
+
 /// A piece cut along the holder's runs, where it has no cause yet.
 fn divide(piece: &Piece, runs: &[(i64, i64)], own: u32) -> Vec<Piece> {
     let mut parts = Vec::new();
@@ -73,7 +84,7 @@ fn divide(piece: &Piece, runs: &[(i64, i64)], own: u32) -> Vec<Piece> {
         if start_ns > at_ns {
             parts.push(Piece { start_ns: at_ns, end_ns: start_ns, ..*piece });
         }
-        let (cause, part, certainty) = (Some(own), Part::Body, Certainty::Certain);
+        let (cause, part, certainty) = (Some(own), Part::Body, Certainty::Inferred);
         parts.push(Piece { start_ns, end_ns, cause, part, certainty, ..*piece });
         at_ns = end_ns;
     }
@@ -126,6 +137,9 @@ mod tests {
             told,
             [(0, 5, None), (5, 30, own), (30, 40, None), (40, 50, own), (50, 60, tick), (60, 90, own)]
         );
+        infer_all(&mut pieces, &mut causes);
+        assert!(pieces.iter().all(|piece| piece.certainty != Certainty::Certain));
+        assert!(causes.iter().all(|cause| cause.inferred_ns == cause.time_ns));
         let told: Vec<_> = causes.iter().map(|cause| (cause.source.as_str(), cause.time_ns)).collect();
         assert_eq!((told, unexplained.time_ns), (vec![("own-code", 65), ("tick", 10)], 15));
     }

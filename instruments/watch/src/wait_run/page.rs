@@ -50,7 +50,7 @@ pub(super) fn document(digest: &WaitDigest) -> Document {
     }
     let section = Section::new("causes", "Causes of the wait").link("Causes");
     let section = section.note(if wait.lock.is_some() {
-        "what the thread did that let go of the lock, by share of the wait; `the thread` is that one, and who held the lock before is unknown"
+        "what the thread did that let go of the lock, by share of the wait; `the thread` is that one, and since when it had the lock is not recorded: all is inferred"
     } else {
         "what had the CPU from the instant at which the thread could run, by share of the wait"
     });
