@@ -64,7 +64,15 @@ fn errors(root: &Path, words: &[&str], code: i32) -> String {
 #[track_caller]
 fn rows(root: &Path, sql: &str, runs: &[&str]) -> Vec<Value> {
     let output = quaver(root, &[&["query", "--json", sql], runs].concat()).output().expect("it starts");
-    serde_json::from_str(&text(&output, 0)).expect("a list of objects")
+    of_document(&text(&output, 0))
+}
+
+/// The rows of a printed document, whose result says that all is well.
+#[track_caller]
+fn of_document(text: &str) -> Vec<Value> {
+    let mut document: Value = serde_json::from_str(text).expect("JSON");
+    assert_eq!((&document["schema"], &document["result"]["status"]), (&json!("quaver.query/1"), &json!(0)));
+    serde_json::from_value(document["rows"].take()).expect("a list of objects")
 }
 
 /// The only value of an answer.
@@ -277,9 +285,8 @@ fn runs_in_s3_are_asked_as_those_in_directories() {
     fs::create_dir(&home).expect("made");
     home_with_extension(&home);
     let server = Server::start(&place.path().join("buckets"), &home);
-    let found = |sql: &str, runs: &[&str]| -> Vec<Value> {
-        serde_json::from_str(&text(&server.ask(sql, runs, &[]), 0)).expect("a list of objects")
-    };
+    let found =
+        |sql: &str, runs: &[&str]| -> Vec<Value> { of_document(&text(&server.ask(sql, runs, &[]), 0)) };
     for sql in [
         "SELECT * EXCLUDE (path) FROM runs ORDER BY run",
         "SELECT run, count(*) AS numbers, sum(value) AS sum FROM numbers GROUP BY run ORDER BY run",

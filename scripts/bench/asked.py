@@ -35,4 +35,4 @@ def ask_duckdb(sql, runs):
     answer = subprocess.run([os.environ["QUAVER_BIN"], "query", "--json", "--root", runs, sql], check=True, stdout=subprocess.PIPE).stdout
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return json.loads(answer), time.monotonic() - begun, used
+    return json.loads(answer)["rows"], time.monotonic() - begun, used

@@ -72,9 +72,21 @@ impl Envelope {
     /// # Errors
     /// A number has no form in JSON.
     pub fn beside(&self, numbers: &Value) -> anyhow::Result<String> {
+        Ok(format!("{}\n", serde_json::to_string_pretty(&self.with(numbers)?)?))
+    }
+
+    /// The same in one line, the last of those that a log has.
+    ///
+    /// # Errors
+    /// A number has no form in JSON.
+    pub fn in_line(&self, numbers: &Value) -> anyhow::Result<String> {
+        Ok(format!("{}\n", self.with(numbers)?))
+    }
+
+    fn with(&self, numbers: &Value) -> anyhow::Result<Value> {
         let mut all = numbers.as_object().cloned().unwrap_or_default();
         all.insert("result".to_owned(), serde_json::to_value(self)?);
-        Ok(format!("{}\n", serde_json::to_string_pretty(&all)?))
+        Ok(all.into())
     }
 }
 

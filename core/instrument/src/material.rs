@@ -94,3 +94,16 @@ pub fn cause_times<'a>(
     }
     times
 }
+
+/// Pieces of time of one kind, such as the rows of a table: for timelines and histograms.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spans {
+    /// What they are: the place of the table in the run, `late-lock.recorded`.
+    pub place: String,
+    /// What the numbers count: `ns`, `cycles`. Simulated time is in nanoseconds.
+    pub unit: &'static str,
+    /// When each began, by a clock that all spans of the run share; empty where nothing says when.
+    pub starts: Vec<i64>,
+    /// How long each was.
+    pub lengths: Vec<i64>,
+}

@@ -2,7 +2,7 @@
 //! its errors end the process. The program has a list of instruments and knows none of them.
 
 use crate::exit_code::{ExitCode, StatusJudge, failure};
-use crate::material::Material;
+use crate::material::{Material, Spans};
 use crate::runs::{AnalyzeArgs, ExportArgs};
 use clap::{ArgMatches, Command};
 use quaver_store::run::RunDir;
@@ -102,6 +102,15 @@ pub trait Analyzed {
     /// What `quaver compare` takes besides the numbers and causes of the summary: samples in their order of time.
     fn material(&self) -> Material {
         Material::default()
+    }
+
+    /// What it timed, for timelines and histograms of kinds that have none of their own; empty where the rows of its tables
+    /// say it.
+    ///
+    /// # Errors
+    /// A file of the run cannot be read.
+    fn spans(&self, _run: &RunDir) -> anyhow::Result<Vec<Spans>> {
+        Ok(Vec::new())
     }
 
     /// What a person sees of it, with the place of the report.

@@ -21,9 +21,6 @@ const RESULT: &str = "result";
 /// Name of the columns of tables, as Markdown.
 const TABLES: &str = "tables";
 
-/// Verbs whose `--json` prints rows of a table, or a log line by line.
-const OF_LINES: [&str; 2] = ["query", "serve"];
-
 /// The verb whose own verbs are another program's.
 const SIMULATOR: &str = "sim";
 
@@ -179,7 +176,7 @@ fn printed(title: &str) -> Value {
 /// Verbs that have `--json`, with the words of those above them.
 fn verbs_with_json(program: &Command) -> Vec<String> {
     let mut all = Vec::new();
-    for verb in program.get_subcommands().filter(|verb| !OF_LINES.contains(&verb.get_name())) {
+    for verb in program.get_subcommands() {
         let name = verb.get_name();
         if verb.get_arguments().any(|argument| argument.get_id() == "json") {
             all.push(name.to_owned());

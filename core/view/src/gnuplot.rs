@@ -76,7 +76,8 @@ fn chart(chart: &Chart) -> Option<String> {
     if parts.is_empty() {
         return None;
     }
-    let block = |number: usize| format!("$d_{}_{number}", chart.id.replace('-', "_"));
+    let id = chart.id.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    let block = |number: usize| format!("$d_{id}_{number}");
     let mut out = format!("\nreset\nset grid\nset output {}\n", quoted(&format!("{}.png", chart.id)));
     settings += &format!("set title {}\n", quoted(&chart.title));
     for (number, part) in parts.iter().enumerate() {

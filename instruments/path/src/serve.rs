@@ -7,14 +7,20 @@ use quaver_host::confinement::{Confinement, Files, Network, confine};
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
 use quaver_host::settings::journal::DIRECTORY as JOURNAL;
+use quaver_instrument::envelope::Envelope;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_path_record::auth::Key;
 use quaver_path_record::stamp::{Caps, Protection, ReflectorOptions, StampKey, reflect};
 use quaver_path_record::{Budget, Limits, ServerOptions, serve};
+use quaver_view::Document;
 use rustix::thread::CapabilitySet;
+use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+
+/// Name and version of a line of `--json`.
+const LINE_SCHEMA: &str = "quaver.serve.line/1";
 
 /// Serves until it is told to end.
 pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
@@ -62,6 +68,10 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         served.context("serving")?;
         reflected
     })?;
+    if args.json {
+        let document = Document::new("quaver serve", "log");
+        print(&Envelope::of(&document, None, ExitCode::Done).in_line(&line("it ended as it was asked to"))?);
+    }
     Ok(ExitCode::Done)
 }
 
@@ -139,14 +149,24 @@ fn reflect_stamp(
 
 /// A line of the log, on standard error with the time, or as JSON on standard output.
 fn say(json: bool, event: &str) {
-    let now = quaver_store::utc::rfc3339_utc(quaver_clock::realtime_ns());
     if json {
-        let line = serde_json::json!({"time": now, "event": event});
-        // Whoever read this has gone; serving others goes on.
-        let _ = quaver_instrument::results::to_stdout(format!("{line}\n").as_bytes());
+        print(&format!("{}\n", line(event)));
     } else {
-        quaver_instrument::tell!("{now} {event}");
+        quaver_instrument::tell!("{} {event}", now());
     }
+}
+
+fn line(event: &str) -> Value {
+    json!({"schema": LINE_SCHEMA, "time": now(), "event": event})
+}
+
+fn now() -> String {
+    quaver_store::utc::rfc3339_utc(quaver_clock::realtime_ns())
+}
+
+/// Whoever read this may have gone; serving others goes on.
+fn print(line: &str) {
+    let _ = quaver_instrument::results::to_stdout(line.as_bytes());
 }
 
 /// The bytes of a key file, without white space at the end.

@@ -3,6 +3,7 @@
 use crate::bench;
 use crate::digest::{self, SCHEMA, SyncDigest, SyncSummary};
 use crate::verb;
+use quaver_instrument::material::Spans;
 use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::runs::ExportArgs;
 use quaver_instrument::schema;
@@ -84,6 +85,27 @@ struct Bench(BenchSummary);
 impl Analyzed for Bench {
     fn summary(&self) -> anyhow::Result<Value> {
         Ok(serde_json::to_value(&self.0)?)
+    }
+
+    /// Runs of each program, `barnes.unrecorded` and `barnes.recorded`.
+    fn spans(&self, _: &RunDir) -> anyhow::Result<Vec<Spans>> {
+        let arms = self.0.programs.iter().flat_map(|program| {
+            let (unrecorded, recorded): (Vec<i64>, Vec<i64>) = program
+                .pairs_ns
+                .iter()
+                .map(|(unrecorded, recorded)| (unrecorded.cast_signed(), recorded.cast_signed()))
+                .unzip();
+            let (first, second) = program.starts_ns.iter().copied().unzip();
+            [("unrecorded", first, unrecorded), ("recorded", second, recorded)].map(
+                |(arm, starts, lengths)| Spans {
+                    place: format!("{}.{arm}", program.program),
+                    unit: "ns",
+                    starts,
+                    lengths,
+                },
+            )
+        });
+        Ok(arms.filter(|arm| !arm.lengths.is_empty()).collect())
     }
 
     fn page(&self, run: &RunDir) -> anyhow::Result<Document> {

@@ -111,6 +111,29 @@ fn analysed_again(run: &Path, runs: &Path) {
     assert!(output.stdout == report, "drawn again the same");
     let output = quaver(runs, &["export", &name, "--late-csv"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
+    exported(&name, runs);
+}
+
+/// The histograms are those of every arm, in time that has passed, and the timeline names the arms.
+fn exported(name: &str, runs: &Path) {
+    let export = |words: &[&str]| {
+        let output = quaver(runs, &[&["export", name, "-o", "-"], words].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    let rows = export(&["--json-lines", "samples"]);
+    let mut arms = std::collections::BTreeSet::new();
+    for row in String::from_utf8(rows).unwrap().lines() {
+        let row: Value = serde_json::from_str(row).unwrap();
+        assert!(row["between_cycles"].as_u64() > Some(0), "{row}");
+        arms.insert(["pattern", "context", "arm"].map(|key| row[key].as_u64()));
+    }
+    let log = String::from_utf8(export(&["--hdr"])).unwrap();
+    let tags: Vec<&str> = log.lines().filter_map(|line| line.strip_prefix("Tag=")).collect();
+    assert_eq!(tags.len(), arms.len(), "{log}");
+    assert!(tags[0].starts_with("2.user.checkpoints,") && !log.contains("negative"), "{log}");
+    let timeline = export(&["--perfetto"]);
+    assert!(timeline.windows(12).any(|window| window == b"2.user.batch"));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::SystemTime;
 /// Where the recorder is, as this source builds it. Cargo does not build the library of another package for the tests of this
 /// one; where no `cargo build --workspace` came before, or the source is newer, this does, in the same target directory and
 /// profile.
-fn recorder_directory() -> &'static Path {
+pub(crate) fn recorder_directory() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
         let profile = Path::new(env!("CARGO_BIN_EXE_quaver")).parent().expect("it lies in a directory");

@@ -4,6 +4,7 @@ use crate::paper;
 use crate::paper::digest::PaperDigest;
 use crate::stored::{self, SimDigest};
 use crate::sweep::stored as sweeps;
+use quaver_instrument::material::Spans;
 use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::runs::ExportArgs;
 use quaver_store::run::RunDir;
@@ -81,6 +82,10 @@ impl Analyzed for Paper {
         paper::digest::json(&self.0.summary)
     }
 
+    fn spans(&self, run: &RunDir) -> anyhow::Result<Vec<Spans>> {
+        paper::digest::spans(run)
+    }
+
     fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
         Ok(self.0.page(run))
     }
@@ -112,6 +117,10 @@ struct Sweep(sweeps::SweepDigest);
 impl Analyzed for Sweep {
     fn summary(&self) -> anyhow::Result<Value> {
         Ok(serde_json::to_value(&self.0.summary)?)
+    }
+
+    fn spans(&self, run: &RunDir) -> anyhow::Result<Vec<Spans>> {
+        self.0.spans(run)
     }
 
     fn page(&self, run: &RunDir) -> anyhow::Result<Document> {

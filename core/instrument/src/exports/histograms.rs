@@ -2,8 +2,8 @@
 //! identifier as tag. The whole run is one interval.
 
 use super::spans;
-use crate::material::{Material, Samples};
-use crate::registry::not_exported;
+use crate::material::{Samples, Spans};
+use crate::registry::{Analyzed, not_exported};
 use anyhow::Context;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
@@ -16,16 +16,16 @@ use std::time::{Duration, SystemTime};
 /// Significant digits of each value.
 const DIGITS: u8 = 3;
 
-/// The log, in nanoseconds: of the kind's quantities, else of what the rows of its tables time.
-pub(super) fn log(run: &RunDir, material: Material, known: &[&'static Table]) -> anyhow::Result<Vec<u8>> {
+/// The log, in nanoseconds: of the kind's quantities, else of its spans.
+pub(super) fn log(run: &RunDir, found: &dyn Analyzed, known: &[&'static Table]) -> anyhow::Result<Vec<u8>> {
     let is_time = |one: &Samples| one.unit == Unit::Duration && !one.values.is_empty();
-    let mut quantities: Vec<Samples> = material.samples.into_iter().filter(is_time).collect();
+    let mut quantities: Vec<Samples> = found.material().samples.into_iter().filter(is_time).collect();
     if quantities.is_empty() {
-        let of_table = |table: spans::Spans| {
+        let of_table = |table: Spans| {
             let id = if table.unit == "ns" { table.place } else { format!("{}-{}", table.place, table.unit) };
-            Samples::durations(id, "", table.ends.into_iter().map(|(start, end)| end - start))
+            Samples::durations(id, "", table.lengths)
         };
-        quantities = spans::of_run(run, known)?.into_iter().map(of_table).collect();
+        quantities = spans::of_run(run, found, known)?.into_iter().map(of_table).collect();
     }
     if quantities.is_empty() {
         return Err(not_exported(

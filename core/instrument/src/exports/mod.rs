@@ -67,7 +67,7 @@ pub(crate) fn results(
         let target = target("timeline.perfetto-trace");
         deliver(&target, |out| match found.write_perfetto(run, asked, out)? {
             true => Ok(()),
-            false => spans::timeline(&spans::of_run(run, known)?, out),
+            false => spans::timeline(&spans::of_run(run, found, known)?, out),
         })?;
         say_written(&target);
         return Ok(true);
@@ -85,11 +85,11 @@ pub(crate) fn results(
         _ if asked.openmetrics => {
             (target("metrics.txt"), metrics::text(run, &found.summary()?)?.into_bytes())
         }
-        _ if asked.hdr => (target("histograms.hlog"), histograms::log(run, found.material(), known)?),
+        _ if asked.hdr => (target("histograms.hlog"), histograms::log(run, found, known)?),
         _ if asked.gnuplot => {
             let mut script = quaver_view::gnuplot(&found.page(run)?);
             if script.is_none() {
-                script = quaver_view::gnuplot(&spans::drawn(spans::of_run(run, known)?));
+                script = quaver_view::gnuplot(&spans::drawn(spans::of_run(run, found, known)?));
             }
             let script = script.ok_or_else(|| not_exported("--gnuplot: this run has nothing to draw"))?;
             (target("plots.gp"), script.into_bytes())

@@ -1,7 +1,8 @@
-//! What the tables of a run time: rows that have a start and an end.
+//! Pieces of time: rows of a run's tables that have a start and an end, and what a kind timed itself.
 
 use super::tables_below;
-use crate::registry::not_exported;
+use crate::material::Spans;
+use crate::registry::{Analyzed, not_exported};
 use anyhow::Context;
 use quaver_analysis::model::{Names, PacketTable};
 use quaver_store::columns::{TableReader, table_name};
@@ -14,22 +15,19 @@ use std::io::Write;
 /// Slices of a table that a timeline holds: a viewer has all of them in memory.
 const MOST_SLICES: usize = 100_000;
 
-/// A table of rows with a start and an end.
-pub(super) struct Spans {
-    /// The place of the table in the run.
-    pub(super) place: String,
-    /// What the ends count: `ns`, `cycles`. Simulated time is in nanoseconds here.
-    pub(super) unit: &'static str,
-    /// Starts and ends in the order of rows; pieces of one wait, which follow one another, are one.
-    pub(super) ends: Vec<(i64, i64)>,
-}
-
-/// The tables of a run, and of runs within it, whose rows have a start and an end.
+/// What its kind timed; else the tables of a run, and of runs within it, whose rows have a start and an end.
 ///
 /// # Errors
 /// A table cannot be read.
-pub(super) fn of_run(run: &RunDir, known: &[&'static Table]) -> anyhow::Result<Vec<Spans>> {
-    let mut all = Vec::new();
+pub(super) fn of_run(
+    run: &RunDir,
+    found: &dyn Analyzed,
+    known: &[&'static Table],
+) -> anyhow::Result<Vec<Spans>> {
+    let mut all = found.spans(run)?;
+    if !all.is_empty() {
+        return Ok(all);
+    }
     let tables = tables_below(run.path()).with_context(|| format!("reading {}", run.path().display()))?;
     for (place, path) in tables {
         let name = table_name(&path)?;
@@ -43,14 +41,18 @@ pub(super) fn of_run(run: &RunDir, known: &[&'static Table]) -> anyhow::Result<V
         table.optional_i64(end, |_, value| ends.push(value))?;
         let mut ends: Vec<(i64, i64)> =
             starts.into_iter().zip(ends).filter_map(|(start, end)| Some((start?, end?))).collect();
+        // Pieces of one wait, which follow one another, are one.
         ends.dedup();
-        let unit = start.rsplit('_').next().unwrap_or_default();
-        let unit = if unit == "fs" { "ns" } else { unit };
-        if start.ends_with("_fs") {
-            ends.iter_mut().for_each(|(start, end)| (*start, *end) = (*start / 1_000_000, *end / 1_000_000));
-        }
+        let (unit, divisor) = match start.rsplit('_').next().unwrap_or_default() {
+            "fs" => ("ns", 1_000_000),
+            unit => (unit, 1),
+        };
         if !ends.is_empty() {
-            all.push(Spans { place, unit, ends });
+            let (starts, lengths) = ends
+                .into_iter()
+                .map(|(start, end)| (start / divisor, end / divisor - start / divisor))
+                .unzip();
+            all.push(Spans { place, unit, starts, lengths });
         }
     }
     Ok(all)
@@ -58,9 +60,9 @@ pub(super) fn of_run(run: &RunDir, known: &[&'static Table]) -> anyhow::Result<V
 
 /// How long each took, over when it began: for kinds whose report has no drawing.
 pub(super) fn drawn(tables: Vec<Spans>) -> Document {
-    let charts = tables.into_iter().map(|Spans { place, unit, ends }| {
-        let (x, y): (Vec<f64>, Vec<f64>) =
-            ends.iter().map(|(start, end)| (*start as f64, (end - start) as f64)).unzip();
+    let charts = tables.into_iter().filter(|one| !one.starts.is_empty());
+    let charts = charts.map(|Spans { place, unit, starts, lengths }| {
+        let [x, y] = [starts, lengths].map(|all| all.into_iter().map(|one| one as f64).collect::<Vec<_>>());
         let [along, up] =
             ["start", "length"].map(|name| Axis::linear(format!("{name} ({unit})"), Quantity::Number));
         let points = Series::new(&place, Colour::Series(0), Data::Points { x: x.into(), y: y.into() });
@@ -77,14 +79,14 @@ pub(super) fn drawn(tables: Vec<Spans>) -> Document {
 /// No table has instants (status 2), or writing failed.
 pub(super) fn timeline(tables: &[Spans], out: &mut dyn Write) -> anyhow::Result<()> {
     let mut windows = Vec::new();
-    for Spans { place, ends, .. } in tables.iter().filter(|table| table.unit == "ns") {
-        if ends.len() > MOST_SLICES {
-            crate::tell!("{place} has {} rows: drawn are the first {MOST_SLICES}", ends.len());
+    for Spans { place, starts, lengths, .. } in tables.iter().filter(|table| table.unit == "ns") {
+        if starts.len() > MOST_SLICES {
+            crate::tell!("{place} has {} rows: drawn are the first {MOST_SLICES}", starts.len());
         }
-        let slices = (0..).zip(ends.iter().take(MOST_SLICES));
-        windows.extend(slices.map(|(seq, &(start_ns, end_ns))| NamedWindow {
-            start_ns,
-            end_ns,
+        let slices = (0..).zip(starts.iter().zip(lengths).take(MOST_SLICES));
+        windows.extend(slices.map(|(seq, (start, length))| NamedWindow {
+            start_ns: *start,
+            end_ns: start + length,
             name: place,
             seq,
         }));

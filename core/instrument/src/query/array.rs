@@ -1,23 +1,46 @@
-//! Objects, a line each, as one array on standard output.
+//! Objects, a line each, as one document on standard output: the array `rows`, and behind it what came of the question.
 
+use crate::envelope::Envelope;
+use crate::exit_code::ExitCode;
+use quaver_view::Document;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
-/// Writes the array but for its end; how many objects there were.
+/// Name and version.
+const SCHEMA: &str = "quaver.query/1";
+
+/// Writes the rows; how many there were. Nothing is written before the first: there may be none, for the question has an error.
 pub(super) fn pass_on(rows: impl Read) -> io::Result<u64> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut count = 0;
     for row in BufReader::new(rows).lines() {
-        let before = if count == 0 { "[" } else { ",\n" };
-        write!(out, "{before}{}", without_odd_numbers(&row?))?;
+        match count {
+            0 => begin(&mut out)?,
+            _ => out.write_all(b",\n")?,
+        }
+        write!(out, "{}", without_odd_numbers(&row?))?;
         count += 1;
     }
     out.flush()?;
     Ok(count)
 }
 
-/// Ends an array of so many objects.
-pub(super) fn end(count: u64) -> io::Result<()> {
-    writeln!(io::stdout(), "{}", if count == 0 { "[]" } else { "]" })
+fn begin(out: &mut impl Write) -> io::Result<()> {
+    write!(out, "{{\"schema\":\"{SCHEMA}\",\"rows\":[\n")
+}
+
+/// Ends a document of so many rows. A question that failed before its first row leaves none.
+pub(super) fn end(count: u64, status: ExitCode) -> io::Result<()> {
+    let mut document = Document::new("quaver query", "rows");
+    document.incomplete = status != ExitCode::Done;
+    if count == 0 && document.incomplete {
+        return Ok(());
+    }
+    let mut out = io::stdout().lock();
+    if count == 0 {
+        begin(&mut out)?;
+    }
+    let result = serde_json::to_string(&Envelope::of(&document, None, status))?;
+    writeln!(out, "\n],\"result\":{result}}}")
 }
 
 /// The same with null for numbers that JSON (RFC 8259, section 6) does not have: `NaN`, `Infinity`, `-Infinity`.

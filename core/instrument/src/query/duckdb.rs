@@ -49,7 +49,7 @@ pub(super) enum Form {
     Table,
     /// RFC 4180, with a line of names; nothing stands for null.
     Csv,
-    /// One array of objects.
+    /// One document with an array of objects.
     Json,
 }
 
@@ -104,12 +104,10 @@ pub(super) fn ask(program: &Path, views: &Views, sql: Option<&str>, form: Form) 
     if class.as_deref() == Some("Catalog") {
         crate::tell!("these runs have the views {}", views.names.join(", "));
     }
-    if interrupt.requested() {
-        return Ok(ExitCode::Interrupted);
-    }
-    let code = meaning(status, class.as_deref());
-    if let Some(rows) = rows.filter(|_| code == ExitCode::Done) {
-        array::end(rows).context("writing to standard output")?;
+    let interrupted = interrupt.requested().then_some(ExitCode::Interrupted);
+    let code = interrupted.unwrap_or_else(|| meaning(status, class.as_deref()));
+    if let Some(rows) = rows {
+        array::end(rows, code).context("writing to standard output")?;
     }
     Ok(code)
 }

@@ -53,7 +53,7 @@ pub struct QueryArgs {
     /// Where runs lie
     #[arg(long, default_value = "runs", env = "QUAVER_RUNS", value_name = "DIR")]
     pub root: PathBuf,
-    /// Print rows as a JSON array of objects; the question is then one statement
+    /// Print JSON, with an array of objects under `rows`; the question is then one statement
     #[arg(long, conflicts_with = "csv")]
     pub json: bool,
     /// Print rows as CSV, with a line of names

@@ -1,14 +1,17 @@
 //! Stored runs of `quaver capture --compare`.
 
 use super::digest::{self, CompareDigest};
+use super::samples::read_compare_samples;
 use super::view::document;
-use quaver_capture_analysis::compare::{CompareSummary, SCHEMA};
+use quaver_capture_analysis::compare::{CompareFacts, CompareSummary, CompareTable, SCHEMA};
+use quaver_instrument::material::Spans;
 use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::results::store_report;
 use quaver_instrument::schema;
 use quaver_store::run::RunDir;
 use quaver_view::Document;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
@@ -44,6 +47,13 @@ impl Analyzed for CompareDigest {
         Ok(serde_json::to_value(&self.summary)?)
     }
 
+    fn spans(&self, run: &RunDir) -> anyhow::Result<Vec<Spans>> {
+        let recorded: Option<CompareFacts> = run.read_facts(run.read_manifest()?.compare.as_ref())?;
+        Ok(recorded.map_or(Ok(Vec::new()), |facts| {
+            read_compare_samples(&run.samples()).map(|table| between_checkpoints(&table, &facts))
+        })?)
+    }
+
     fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
         let mut document = document(&self.summary, &self.facts);
         document.report_path = Some(run.report().display().to_string());
@@ -53,4 +63,19 @@ impl Analyzed for CompareDigest {
     fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
         Ok(quaver_view::write_html(out, &document(&self.summary, &self.facts))?)
     }
+}
+
+/// From the first checkpoint of each packet to its second, by pattern and arm: `100kpps.kernel.raw`.
+fn between_checkpoints(table: &CompareTable, facts: &CompareFacts) -> Vec<Spans> {
+    let ns = |cycles: u64| (cycles as f64 * 1e9 / facts.cycles_per_second.max(1.0)) as i64;
+    let mut all: BTreeMap<(u16, u16, u16), Spans> = BTreeMap::new();
+    for row in 0..table.len() {
+        let key = (table.pattern[row], table.context[row], table.arm[row]);
+        let place = || facts.arm_name(key).unwrap_or_else(|| format!("{}.{}.{}", key.0, key.1, key.2));
+        let spans =
+            all.entry(key).or_insert_with(|| Spans { place: place(), unit: "ns", ..Spans::default() });
+        spans.starts.push(ns(table.before_cycles[row]));
+        spans.lengths.push(ns(table.between_cycles[row]));
+    }
+    all.into_values().collect()
 }

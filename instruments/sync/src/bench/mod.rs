@@ -153,6 +153,7 @@ struct Measured {
     runs: Vec<RunFigures>,
     watched: Vec<RunFigures>,
     pairs_ns: Vec<(u64, u64)>,
+    starts_ns: Vec<(i64, i64)>,
 }
 
 impl Measured {
@@ -164,6 +165,7 @@ impl Measured {
             runs: Vec::new(),
             watched: Vec::new(),
             pairs_ns: Vec::new(),
+            starts_ns: Vec::new(),
         }
     }
 
@@ -276,6 +278,7 @@ impl Bench<'_> {
         one.check(&unrecorded)?;
         one.check(&recorded)?;
         one.pairs_ns.push((unrecorded.took_ns, recorded.took_ns));
+        one.starts_ns.push((unrecorded.started_ns, recorded.started_ns));
         one.runs.push(figures);
         Ok(!self.interrupt.requested())
     }
@@ -314,8 +317,9 @@ impl Bench<'_> {
             self.measured.iter().flat_map(|one| one.found.obstacles.iter().cloned()).collect();
         let programs: Vec<ProgramFigures> = std::mem::take(&mut self.measured)
             .into_iter()
-            .map(|one| {
-                ProgramFigures::of(&one.found.name, one.found.suite, one.runs, one.watched, one.pairs_ns)
+            .map(|one| ProgramFigures {
+                starts_ns: one.starts_ns,
+                ..ProgramFigures::of(&one.found.name, one.found.suite, one.runs, one.watched, one.pairs_ns)
             })
             .collect();
         BenchSummary {

@@ -20,6 +20,8 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// What a run took and printed.
 pub(super) struct RunOutput {
+    /// Just before it was started, CLOCK_MONOTONIC.
+    pub(super) started_ns: i64,
     pub(super) took_ns: u64,
     pub(super) line: String,
 }
@@ -91,7 +93,7 @@ impl Runner<'_> {
     fn time(&self, command: &mut Command) -> anyhow::Result<Option<RunOutput>> {
         let stream = || if self.silent { Stdio::null() } else { Stdio::piped() };
         command.stdin(Stdio::null()).stdout(stream()).stderr(stream());
-        let started = Instant::now();
+        let (started_ns, started) = (quaver_clock::monotonic_ns(), Instant::now());
         let child = command.spawn().with_context(|| format!("starting {}", self.program.display()))?;
         let Some((child, took)) = self.wait(child, started)? else { return Ok(None) };
         let (line, told) = output(child)?;
@@ -101,7 +103,7 @@ impl Runner<'_> {
             }
             return Err(failure(ExitCode::Output, format!("{} failed: {}", self.name, told.trim())));
         };
-        Ok(Some(RunOutput { took_ns: took.as_nanos() as u64, line }))
+        Ok(Some(RunOutput { started_ns, took_ns: took.as_nanos() as u64, line }))
     }
 
     /// Waits for its end; it is ended when we are asked to end.

@@ -4,12 +4,14 @@ use crate::paper::view;
 use anyhow::Context;
 use quaver_dvfs::power::{AreaConfig, MODELS};
 use quaver_instrument::facts::run_facts;
-use quaver_sim::paper::{PaperSummary, claims, slips};
+use quaver_instrument::material::Spans;
+use quaver_sim::paper::{PaperSummary, Point, PointFigures, claims, slips};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_sync_analysis::bench::BenchSummary;
 use quaver_view::{Document, write_html};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -23,6 +25,26 @@ pub fn points_file(run: &RunDir) -> PathBuf {
 
 fn bench_file(run: &RunDir) -> PathBuf {
     run.path().join("sync-bench.json")
+}
+
+/// Simulated runs by program and arm, `barnes.unified`: each from the first step to the last, in simulated time.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn spans(run: &RunDir) -> anyhow::Result<Vec<Spans>> {
+    let path = points_file(run);
+    let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    let mut all: BTreeMap<String, Spans> = BTreeMap::new();
+    // The last line of a run that was killed may be a part of one.
+    let points = text.lines().map_while(|line| serde_json::from_str(line).ok());
+    for (program, point, figures) in points.map(|one: (String, Point, PointFigures)| one) {
+        let place = format!("{program}.{}", point.arm.name());
+        let spans =
+            all.entry(place.clone()).or_insert_with(|| Spans { place, unit: "ns", ..Spans::default() });
+        spans.starts.push(0);
+        spans.lengths.push(figures.duration_ns as i64);
+    }
+    Ok(all.into_values().collect())
 }
 
 /// Keeps the figures of a run of `quaver sync bench` beside ours.

@@ -1,13 +1,20 @@
 //! Sweeps that were gathered, read again.
 
+use super::place::SweepDirectory;
 use crate::sweep::digest::{SCHEMA, SweepSummary};
 use crate::sweep::view;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::facts::RunFacts;
 use quaver_instrument::facts::run_facts;
+use quaver_instrument::material::Spans;
 use quaver_store::run::RunDir;
 use quaver_view::{Document, write_html};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io::Write;
+
+/// Femtoseconds in a nanosecond.
+const FS_PER_NS: i64 = 1_000_000;
 
 /// A sweep with what it says.
 pub struct SweepDigest {
@@ -41,6 +48,30 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<SweepDigest> {
 }
 
 impl SweepDigest {
+    /// How long each point took in simulated time, by trace; and when it was simulated, by process.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn spans(&self, run: &RunDir) -> anyhow::Result<Vec<Spans>> {
+        let mut simulated: BTreeMap<usize, Spans> = BTreeMap::new();
+        for row in &self.summary.points {
+            let Some(duration_fs) = row.figures.get("duration_fs").and_then(Value::as_i64) else { continue };
+            let trace = self.summary.traces.get(row.trace).map_or("points", String::as_str);
+            let place = format!("{trace}.simulated");
+            let spans =
+                simulated.entry(row.trace).or_insert_with(|| Spans { place, unit: "ns", ..Spans::default() });
+            spans.lengths.push(duration_fs / FS_PER_NS);
+        }
+        let mut worked = Spans { place: "simulating".to_owned(), unit: "ns", ..Spans::default() };
+        for line in SweepDirectory::at(run.path()).logged()? {
+            let Some(took_s) = line.took_s else { continue };
+            let took_ns = (took_s * 1e9) as i64;
+            worked.starts.push(line.at_ms.cast_signed() * 1_000_000 - took_ns);
+            worked.lengths.push(took_ns);
+        }
+        Ok(simulated.into_values().chain((!worked.lengths.is_empty()).then_some(worked)).collect())
+    }
+
     /// Writes `report.html`; `summary.json` stays as it was gathered.
     pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
         quaver_instrument::results::store_report(run, |out| self.write_html(out))

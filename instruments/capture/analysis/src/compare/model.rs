@@ -135,6 +135,16 @@ pub struct UserArmFacts {
 }
 
 impl CompareFacts {
+    /// The name of an arm by the numbers that [`CompareTable`] has: `2.user.raw`.
+    pub fn arm_name(&self, (pattern, context, arm): (u16, u16, u16)) -> Option<String> {
+        let pattern = self.patterns.get(usize::from(pattern))?;
+        let (context, arm) = match context {
+            0 => ("user", &pattern.user.get(usize::from(arm))?.name),
+            _ => ("kernel", pattern.kernel.get(usize::from(arm))?),
+        };
+        Some(format!("{}.{context}.{arm}", pattern.name))
+    }
+
     /// Takes over what another start of the program measured, whose patterns are a prefix of these or these of it.
     /// The blocks in `its_table` are numbered behind those of `table`.
     pub fn join(&mut self, table: &mut CompareTable, its: Self, its_table: CompareTable) {

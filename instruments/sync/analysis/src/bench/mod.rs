@@ -193,6 +193,9 @@ pub struct ProgramFigures {
     pub watched: Vec<RunFigures>,
     /// Times of the pairs, nanoseconds: unrecorded, recorded.
     pub pairs_ns: Vec<(u64, u64)>,
+    /// When each of these began, CLOCK_MONOTONIC nanoseconds; empty in runs of earlier versions.
+    #[serde(default)]
+    pub starts_ns: Vec<(i64, i64)>,
     /// Row of table 6 or 7.
     pub row: Option<TableRow>,
     /// Sync jitter over all jitter, 0 to 1 (table 4 or 5): mean of the runs that saw the kernel's side.
@@ -229,6 +232,7 @@ impl ProgramFigures {
             runs,
             watched,
             pairs_ns,
+            starts_ns: Vec::new(),
         }
     }
 

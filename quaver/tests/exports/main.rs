@@ -1,15 +1,21 @@
 //! What each kind of runs is exported to, as `docs/formats.md` has it, and read by programs that are not ours.
 
-#[path = "sync_run/mod.rs"]
+mod kinds;
+#[path = "../sim_made/mod.rs"]
+mod sim_made;
+#[path = "../simulator/mod.rs"]
+mod simulator;
+#[path = "../sync_run/mod.rs"]
 mod sync_run;
 
+use kinds::measure;
 use quaver_testbed::privileged::{Lack, privileged, skip};
 use quaver_view::{
     Axis, BarSeries, Bars, Binned, Chart, Colour, Data, Distribution, DistributionView, Document, Group,
     Lane, Matrix, Numbers, Quantity, Range, Ranges, Section, Series, Span, Timeline, Xy,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -31,62 +37,6 @@ fn done(runs: &Path, words: &[&str]) -> Output {
 
 fn text(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("text")
-}
-
-/// A run of `quaver probe` against a server of our own.
-fn probe(runs: &Path) {
-    let words = ["serve", "--bind", "127.0.0.1", "--port", "0", "--test-port", "0"];
-    let mut server =
-        quaver(runs, &words).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("starts");
-    let mut said = BufReader::new(server.stderr.take().expect("piped"));
-    let mut line = String::new();
-    while !line.contains("listening on 127.0.0.1:") {
-        line.clear();
-        assert!(said.read_line(&mut line).expect("it says its port") > 0, "it ended before it listened");
-    }
-    let digits = line.split("listening on 127.0.0.1:").nth(1).expect("just found");
-    let port: String = digits.chars().take_while(char::is_ascii_digit).collect();
-    // The rest is read to the end, so that the server can always write.
-    let reader = std::thread::spawn(move || said.read_to_string(&mut String::new()));
-    let probed = quaver(runs, &["probe", "127.0.0.1", "--port", &port, "--for", "1s", "--quiet"]).output();
-    server.kill().expect("it runs");
-    server.wait().expect("it ended");
-    let _ = reader.join();
-    let probed = probed.expect("starts");
-    assert_eq!(probed.status.code(), Some(0), "{}", String::from_utf8_lossy(&probed.stderr));
-}
-
-fn measure(runs: &Path, verb: &str) {
-    match verb {
-        "probe" => probe(runs),
-        "noise" => {
-            done(runs, &["noise", "--for", "1s", "--tier", "user", "--json"]);
-        }
-        _ => {
-            let stream = "chase --for 1s --period 1ms --pace sleep --receive block --lab loopback --tier user --quiet --no-cost";
-            done(runs, &stream.split(' ').collect::<Vec<_>>());
-        }
-    }
-}
-
-/// The rows of the table of exports: a kind of runs, and by option whether it has the export.
-fn documented() -> Vec<(String, Vec<(String, bool)>)> {
-    let page = include_str!("../../docs/formats.md");
-    let (_, section) = page.split_once("\n## Exported files\n").expect("the page has a section");
-    let table =
-        section.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
-    let mut rows = table
-        .map(|line| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>());
-    let heads = rows.next().expect("a heading");
-    let row = |cells: Vec<String>| {
-        let named = heads
-            .iter()
-            .zip(&cells)
-            .skip(1)
-            .map(|(head, cell)| (head.trim_matches('`').to_owned(), cell != "-"));
-        (cells[0].clone(), named.collect())
-    };
-    rows.skip(1).map(row).collect()
 }
 
 /// gnuplot says nothing about the script, and makes a PNG of each drawing.
@@ -194,41 +144,6 @@ fn gnuplot_draws_every_kind_of_drawing() {
     let file = place.path().join("plots.gp");
     std::fs::write(&file, script).expect("written");
     drawn_by_gnuplot(&file, place.path());
-}
-
-#[test]
-fn each_export_is_there_or_refused_as_the_table_says() {
-    let table = documented();
-    assert_eq!(table.len(), 12, "kinds of runs");
-    for verb in ["noise", "chase", "probe"] {
-        let place = tempfile::tempdir().expect("a directory");
-        measure(place.path(), verb);
-        let (_, cells) = table.iter().find(|(kinds, _)| kinds.starts_with(verb)).expect("documented");
-        for (option, there) in cells {
-            let given: &[&str] = match (option.as_str(), verb) {
-                ("--csv", "noise") => &["gaps"],
-                ("--csv", _) => &["samples"],
-                ("--json-lines", _) => &["numbers"],
-                _ => &[],
-            };
-            let target = place.path().join("out");
-            let words =
-                [&["export", "last", option], given, &["-o", target.to_str().expect("a path")]].concat();
-            let output = quaver(place.path(), &words).output().expect("starts");
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.code(), Some(if *there { 0 } else { 2 }), "{verb} {option}: {said}");
-            assert_eq!(target.exists(), *there, "{verb} {option}");
-            if target.is_dir() {
-                std::fs::remove_dir_all(&target).expect("ours");
-            } else if *there {
-                assert!(std::fs::metadata(&target).expect("written").len() > 0);
-                if option == "--gnuplot" {
-                    drawn_by_gnuplot(&target, place.path());
-                }
-                std::fs::remove_file(&target).expect("ours");
-            }
-        }
-    }
 }
 
 /// A thread that waits for another's lock.
