@@ -149,6 +149,22 @@ fn flent_keeps_icmp_apart_and_takes_what_was_measured() {
 }
 
 #[test]
+fn a_log_of_sockperf_until_3_3_gives_what_a_later_one_gives() {
+    let later = String::from_utf8(bytes("sockperf.csv")).unwrap();
+    let (summary, packets) = later.split_once("packet, txTime(sec), rxTime(sec), latency(usec)\n").unwrap();
+    let two = |line: &str| match line.split(", ").collect::<Vec<_>>()[..] {
+        [_, sent, received, _] => format!("{sent}, {received}\n"),
+        _ => format!("{line}\n"),
+    };
+    let earlier: String = packets.lines().map(two).collect();
+    let earlier = format!("{summary}txTime, rxTime\n{earlier}");
+    assert!(recognizes(earlier.as_bytes()));
+    let [earlier, later] = [earlier, later].map(|text| parse(text.as_bytes()).unwrap());
+    assert_eq!(quantity(&earlier, "round_trip").values, quantity(&later, "round_trip").values);
+    assert_eq!((earlier.counts, earlier.command), (later.counts, later.command));
+}
+
+#[test]
 fn sockperf_round_trips_are_exact() {
     let found = read("sockperf.csv");
     let Values::Samples(values) = &quantity(&found, "round_trip").values else { panic!("samples") };

@@ -1,27 +1,35 @@
 //! sockperf `--full-log`: a summary, then a line a packet with its sending and receiving time in seconds, both by the client's
-//! clock. Their difference is the round trip; sockperf's own `latency` is half of it unless `--full-rtt` was given.
+//! clock. The heading is `txTime, rxTime` until version 3.3, and `packet, txTime(sec), rxTime(sec), latency(usec)` after it. Their difference is the round trip; sockperf's own `latency` is half of it unless `--full-rtt` was given.
 
 use super::Damage;
 use super::json::S;
 use crate::result::{Measurement, Quantity};
 
-const HEADING: &str = "packet, txTime(sec), rxTime(sec)";
-
 pub(super) fn is_log(text: &str) -> bool {
-    text.contains(HEADING) || text.contains("test was performed using the following parameters:")
+    text.lines().any(|line| columns(line).is_some())
+        || text.contains("test was performed using the following parameters:")
+}
+
+/// The columns of the sending and the receiving time; none where the line is no heading of packets.
+fn columns(line: &str) -> Option<[usize; 2]> {
+    let place = |name: &str| line.split(',').position(|column| column.trim().split('(').next() == Some(name));
+    Some([place("txTime")?, place("rxTime")?])
 }
 
 pub(super) fn parse(text: &str) -> Result<Measurement, Damage> {
-    let (summary, packets) =
-        text.split_once(HEADING).ok_or("it ends before its packets; --full-log writes them")?;
+    let heading = text.lines().position(|line| columns(line).is_some());
+    let heading = heading.ok_or("it ends before its packets; --full-log writes them")?;
+    let summary: Vec<&str> = text.lines().take(heading).collect();
+    let summary = summary.join("\n");
+    let mut lines = text.lines().skip(heading);
+    let [sent, received] = lines.next().and_then(columns).expect("just found");
     let mut delays = Vec::new();
-    let rows = packets.lines().skip(1).map(str::trim).take_while(|line| !line.starts_with("---"));
+    let rows = lines.map(str::trim).take_while(|line| !line.starts_with("---"));
     for line in rows.filter(|line| !line.is_empty()) {
         let cut = || format!("its line {line:?} is no packet");
         let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-        let [_, sent, received, ..] = fields.as_slice() else { return Err(cut()) };
-        let delay_ns =
-            nanoseconds(received).zip(nanoseconds(sent)).and_then(|(to, from)| to.checked_sub(from));
+        let at = |column: usize| fields.get(column).and_then(|word| nanoseconds(word));
+        let delay_ns = at(received).zip(at(sent)).and_then(|(to, from)| to.checked_sub(from));
         delays.push(delay_ns.ok_or_else(cut)? as f64);
     }
     let valid = summary.lines().find(|line| line.contains("[Valid Duration]")).unwrap_or_default();
@@ -29,9 +37,9 @@ pub(super) fn parse(text: &str) -> Result<Measurement, Damage> {
     for (name, line, key) in [
         ("sent", valid, "SentMessages="),
         ("received", valid, "ReceivedMessages="),
-        ("dropped", summary, "# dropped messages = "),
-        ("duplicates", summary, "# duplicated messages = "),
-        ("out_of_order", summary, "# out-of-order messages = "),
+        ("dropped", summary.as_str(), "# dropped messages = "),
+        ("duplicates", summary.as_str(), "# duplicated messages = "),
+        ("out_of_order", summary.as_str(), "# out-of-order messages = "),
     ] {
         let digits = line.split_once(key).map(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next());
         counts.extend(
