@@ -33,10 +33,10 @@ Examples:
 A copy has the name of its run. Its tables have the columns and the metadata of today, with null where the run does not
 tell, and the same rows. It is analysed anew: summary.json and report.html are those of today's rules. All other files are
 copied, and the run stays as it is. Whatever a table cannot carry over, row by row, refuses the run, and so do raw records
-of a run that was cut short.")]
+of a run that was cut short. Runs of `quaver sim` need a command of their own.")]
 pub(crate) struct MigrateArgs {
     /// Run directories
-    #[arg(value_name = "RUN", required = true)]
+    #[arg(id = "run", value_name = "RUN", required = true)]
     pub(crate) runs: Vec<PathBuf>,
     /// Directory in which the copies are made
     #[arg(short, long, value_name = "DIR")]

@@ -135,8 +135,11 @@ impl Stored {
         let verb = run.read_manifest()?.verb;
         let mut kinds = self.kinds.iter().copied();
         kinds.find(|kind| kind.verbs().contains(&verb.as_str())).ok_or_else(|| {
-            let message =
-                format!("read {}: a run of verb {verb:?} is not known here", run.manifest().display());
+            let message = format!(
+                "read {}: a run of verb {verb:?} is not known here; runs of quaver sim and those of other verbs need a \
+                 command each",
+                run.manifest().display()
+            );
             failure(ExitCode::BadInput, message)
         })
     }

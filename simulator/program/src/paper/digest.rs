@@ -30,9 +30,12 @@ fn bench_file(run: &RunDir) -> PathBuf {
 /// Simulated runs by program and arm, `barnes.unified`: each from the first step to the last, in simulated time.
 ///
 /// # Errors
-/// The file cannot be read.
+/// The file cannot be read; a copy to be shared has none.
 pub fn spans(run: &RunDir) -> anyhow::Result<Vec<Spans>> {
     let path = points_file(run);
+    if !path.is_file() {
+        return Ok(Vec::new());
+    }
     let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
     let mut all: BTreeMap<String, Spans> = BTreeMap::new();
     // The last line of a run that was killed may be a part of one.
