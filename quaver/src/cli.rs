@@ -39,6 +39,9 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     if let Ok(Some(run)) = matches.try_get_one::<PathBuf>("run") {
         simulator::take_over(run)?;
     }
+    if let Ok(Some(words)) = matches.try_get_many::<String>("of") {
+        simulator::describe(words.map(String::as_str))?;
+    }
     registry::STORED.run(name, matches, command).expect("clap knows these verbs only")
 }
 

@@ -4,14 +4,13 @@
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::registry::Verb;
+use quaver_instrument::schema::SIMULATOR;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 /// Name of its file.
 const PROGRAM: &str = "quaver-sim";
-/// What manifests of its runs begin with.
-const RUNS: &str = "sim";
 
 /// `quaver sim`, with whatever words it takes.
 pub(crate) static VERB: Verb = Verb { command, run };
@@ -33,10 +32,20 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
 pub(crate) fn take_over(run: &Path) -> anyhow::Result<()> {
     // What is wrong with the run is said by the verb.
     let manifest = quaver_store::listing::open(run).ok().and_then(|run| run.read_manifest().ok());
-    match manifest.filter(|manifest| manifest.verb.split('-').next() == Some(RUNS)) {
-        Some(_) => Err(become_it(&std::env::args_os().skip(1).collect::<Vec<_>>())),
+    match manifest.filter(|manifest| manifest.verb.split('-').next() == Some(SIMULATOR)) {
+        Some(_) => Err(become_it(&own_words())),
         None => Ok(()),
     }
+}
+
+/// Hands `quaver schema` over where it is asked for a verb of the simulator; comes back where it is not.
+pub(crate) fn describe<'a>(mut words: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
+    let is_its = words.next().and_then(|first| first.split('-').next()) == Some(SIMULATOR);
+    if is_its { Err(become_it(&own_words())) } else { Ok(()) }
+}
+
+fn own_words() -> Vec<OsString> {
+    std::env::args_os().skip(1).collect()
 }
 
 /// Runs the simulator in this process: the one beside this program, or the first in PATH. Comes back only with an error.

@@ -21,8 +21,11 @@ const RESULT: &str = "result";
 /// Name of the columns of tables, as Markdown.
 const TABLES: &str = "tables";
 
-/// The verb whose own verbs are another program's.
-const SIMULATOR: &str = "sim";
+/// The verb whose own verbs are another program's, which has the schemas of its runs.
+pub const SIMULATOR: &str = "sim";
+
+/// Kinds of its runs.
+const SIMULATED: [&str; 3] = [SIMULATOR, "sim-paper", "sim-sweep"];
 
 /// `quaver schema`.
 #[derive(Debug, Args)]
@@ -114,8 +117,9 @@ pub(crate) fn run(
         to_stdout(list(kinds, &verbs).as_bytes())?;
         return Ok(ExitCode::Done);
     }
-    // A kind of runs is named by its verb's words: sync-bench.
+    // A kind of runs is named by its verb's words: sync-bench. Those of `sim run` are older than its second word.
     let name = args.of.join("-");
+    let name = if name == "sim-run" { SIMULATOR.to_owned() } else { name };
     if name == TABLES {
         let all: Vec<String> = tables.iter().map(|table| table.markdown()).collect();
         to_stdout(format!("{TABLES_HEAD}{}", all.join("\n")).as_bytes())?;
@@ -201,6 +205,9 @@ fn list(kinds: &[&dyn RunKind], verbs: &[String]) -> String {
     let mut out = format!("{MANIFEST}: manifest.json of every run\n");
     for kind in kinds.iter().filter(|kind| kind.schema().is_some()) {
         out.push_str(&format!("{}: summary.json\n", kind.verbs().join(", ")));
+    }
+    for name in SIMULATED.iter().filter(|name| !kinds.iter().any(|kind| kind.verbs().contains(name))) {
+        out.push_str(&format!("{name}: summary.json\n"));
     }
     out.push_str(&format!("{TABLES}: columns of tables, as Markdown\n"));
     out.push_str(&format!("{RESULT}: --json of every verb: {}, {SIMULATOR} ...\n", verbs.join(", ")));

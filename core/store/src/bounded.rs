@@ -11,6 +11,8 @@ pub const LEFT_OUT: &str = "left_out";
 const LONGEST: usize = 4_096;
 /// An object with more keys is no type of ours, but a list whose elements have names.
 const MOST_KEYS: usize = 100;
+/// So few numbers are one value, such as a share by class, and stay together.
+const TUPLE: usize = 8;
 /// A text is cut to so many bytes for each element that a list keeps, and only once lists are short.
 const TEXT_BYTES: usize = 64;
 const SHORT: usize = 16;
@@ -48,7 +50,8 @@ fn cut(
     };
     match value {
         Value::Array(all) => {
-            if all.len() > limit {
+            let is_tuple = all.len() <= TUPLE && all.iter().all(|one| !one.is_object() && !one.is_array());
+            if all.len() > limit && !is_tuple {
                 count(all.len() - limit);
                 all.truncate(limit);
             }
@@ -110,6 +113,16 @@ mod tests {
         let fits = |value: &Value| value.to_string().len() < 10_000;
         let short = shortened(&summary, fits);
         assert!(fits(&short) && short["schema"] == "quaver.x/1" && short["nested"]["key0"]["key0"] == 0);
+    }
+
+    #[test]
+    fn a_few_numbers_stay_together() {
+        let row = json!({"shares": [0, 0, 1, 0, 0, 0], "long": vec![1; 9], "objects": [{"a": 1}, {"a": 2}]});
+        let summary = json!({"rows": vec![row; 50]});
+        let short = shortened(&summary, |value| value.to_string().len() < 300);
+        let row = &short["rows"][0];
+        assert_eq!(row["shares"], json!([0, 0, 1, 0, 0, 0]));
+        assert_eq!((row["long"].as_array().unwrap().len(), row["objects"].as_array().unwrap().len()), (2, 2));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! `quaver schema` prints what `docs/schema` holds. Python's jsonschema, which `scripts/setup.sh test` installs, finds runs valid.
 
+#[path = "../simulator/mod.rs"]
+mod simulator;
 #[path = "../sync_run/mod.rs"]
 mod sync_run;
 
@@ -23,6 +25,18 @@ const COMMITTED: &[(&str, &str)] = &[
     ("cure", "bench-runs/2026-11-23-cure-rt-throttle/summary.json"),
     ("sync-bench", "bench-runs/2026-11-22-sync-2cpu/sync/programs.json"),
     ("watch-wait", "bench-runs/2026-11-26-watch-groups/incident/summary.json"),
+    ("capture-compare", "quaver/tests/migrate/kept/capture-compare-2026-11-27/summary.json"),
+    ("cure", "quaver/tests/migrate/kept/cure-2026-11-27/summary.json"),
+    ("probe-mesh", "quaver/tests/migrate/kept/probe-mesh-2026-11-27/summary.json"),
+    ("sim", "quaver/tests/migrate/kept/sim-2026-11-27/summary.json"),
+    ("sim-paper", "quaver/tests/migrate/kept/sim-paper-2026-11-27/summary.json"),
+    ("sim-sweep", "quaver/tests/migrate/kept/sim-sweep-2026-11-27/summary.json"),
+    ("study", "quaver/tests/migrate/kept/study-2026-11-27/summary.json"),
+    ("sync", "quaver/tests/migrate/kept/sync-2026-11-27/summary.json"),
+    ("sync-bench", "quaver/tests/migrate/kept/sync-bench-2026-11-27/summary.json"),
+    ("watch-wait", "quaver/tests/migrate/kept/watch-wait-2026-11-27/summary.json"),
+    ("chase", "quaver/tests/migrate/kept/watch-2026-11-27/summary.json"),
+    ("sim-paper", "bench-runs/2026-11-22-sim-paper/summary.json"),
 ];
 
 /// Committed studies. The bench took out what only plots need, `bins` and `series` of each layer.
@@ -30,9 +44,6 @@ const WITHOUT_PLOTS: &[&str] = &[
     "bench-runs/2026-11-22-study-2cpu/study/netns/summary.json",
     "bench-runs/2026-11-22-study-2cpu/study/qemu/summary.json",
 ];
-
-/// Names without a document here: a comparison takes most of a minute.
-const NOT_MADE: &[&str] = &["capture-compare"];
 
 /// Two threads that share a lock.
 const PROGRAM: &str = r#"
@@ -97,6 +108,8 @@ fn json(path: &Path) -> Value {
 
 /// Names of all schemas: of verbs that share one, the first.
 fn names() -> Vec<String> {
+    // Those of its runs are the simulator's.
+    simulator::build_simulator();
     let list = text(&quaver(Path::new(ROOT), &["schema"]), 0);
     let names = list.lines().map(|line| line.split([',', ':']).next().expect("a name").to_owned());
     names.filter(|name| name != TABLES).collect()
@@ -295,6 +308,34 @@ impl Drop for Server {
     }
 }
 
+#[test]
+fn a_server_ends_its_log_with_what_came_of_it() {
+    let words = ["serve", "--bind", "127.0.0.1", "--port", "0", "--test-port", "0", "--json"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
+    let mut server = command.args(words).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut log = BufReader::new(server.stdout.take().expect("a pipe"));
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    while log.read_line(&mut line).expect("text") > 0 {
+        let one: Value = serde_json::from_str(&line).expect("an object a line");
+        assert!(one["schema"] == "quaver.serve.line/1" && one["time"].is_string(), "{one}");
+        if one["event"].as_str().is_some_and(|event| event.contains("listening on")) {
+            let pid = rustix::process::Pid::from_child(&server);
+            rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+        }
+        lines.push(one);
+        line.clear();
+    }
+    assert_eq!(server.wait().expect("it ended").code(), Some(0));
+    let (last, others) = lines.split_last().expect("it says where it listens");
+    assert!(others.iter().all(|line| line.get("result").is_none()), "{others:?}");
+    assert_eq!((&last["result"]["verb"], &last["result"]["status"]), (&"quaver serve".into(), &0.into()));
+    let place = tempfile::tempdir().expect("a directory");
+    let file = place.path().join("last.json");
+    fs::write(&file, last.to_string()).expect("it can be written");
+    assert_eq!(judged(&[("result", file)]), ["valid"]);
+}
+
 /// The only run below a directory.
 fn only_run(folder: &Path) -> PathBuf {
     let mut runs = fs::read_dir(folder.join("runs")).expect("runs");
@@ -345,9 +386,6 @@ fn with_plots(study: &str, target: &Path) {
     fs::write(target, document.to_string()).expect("it can be written");
 }
 
-/// Summaries that no schema describes.
-const OTHER_SUMMARIES: &[&str] = &["bench-runs/2026-11-22-sim-paper/summary.json"];
-
 /// Most elements of each list of a made-up run, and most bytes: one list alone is more than a summary may have.
 const ELEMENTS: usize = 3_000;
 const BYTES: usize = 120_000;
@@ -368,9 +406,8 @@ fn enlarge(value: &mut Value) -> usize {
 
 /// Summaries of large runs of every kind, as they are stored. Each is checked for its size, and for what it says to be left out.
 fn large<'a>(documents: &[(&'a str, PathBuf)], place: &Path) -> Vec<(&'a str, PathBuf)> {
-    let others = OTHER_SUMMARIES.iter().map(|path| ("", Path::new(ROOT).join(path)));
     let mut stored = Vec::new();
-    for (name, path) in documents.iter().cloned().chain(others).filter(|(name, _)| *name != "manifest") {
+    for (name, path) in documents.iter().cloned().filter(|(name, _)| *name != "manifest") {
         let mut whole = json(&path);
         let more = enlarge(&mut whole);
         let run = RunDir::create(&place.join("large"), "made").expect("a directory");
@@ -391,9 +428,7 @@ fn large<'a>(documents: &[(&'a str, PathBuf)], place: &Path) -> Vec<(&'a str, Pa
             }
             assert!(more == 0 || short["left_out"].to_string().len() < 10_000, "{name}");
         }
-        if !name.is_empty() {
-            stored.push((name, run.summary()));
-        }
+        stored.push((name, run.summary()));
     }
     assert!(stored.iter().any(|(_, path)| path.with_file_name("details.json").is_file()));
     stored
@@ -416,8 +451,7 @@ fn runs_follow_their_schemas_and_what_lacks_a_key_does_not() {
         let printed = place.path().join(format!("{name}.json"));
         documents.extend(printed.is_file().then_some((name, printed)));
     }
-    let covered: BTreeSet<&str> =
-        documents.iter().map(|(name, _)| *name).chain(NOT_MADE.iter().copied()).chain(["result"]).collect();
+    let covered: BTreeSet<&str> = documents.iter().map(|(name, _)| *name).chain(["result"]).collect();
     assert_eq!(covered, names().iter().map(String::as_str).collect(), "each schema has a document here");
     for ((name, path), said) in documents.iter().zip(judged(&documents)) {
         assert_eq!(said, "valid", "{} by schema {name}", path.display());

@@ -6,6 +6,7 @@ use parquet::data_type::ByteArray;
 use quaver_store::columns::{TableReader, TableWriter};
 use quaver_store::error::StoreError;
 use quaver_store::table::{Column, Layout, Table};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -37,7 +38,7 @@ pub static TABLE: Table = Table {
 const BUFFERED: usize = 1 << 16;
 
 /// What a simulated thread did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SimState {
     /// It ran.
@@ -68,7 +69,7 @@ impl SimState {
 }
 
 /// A stretch of a thread's time. Those of one thread do not overlap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SimInterval {
     /// Which thread; none for kernel activity.
     pub thread: Option<u32>,

@@ -1,12 +1,16 @@
 //! Stored runs of `quaver sim`: simulations, the paper's runs, sweeps.
 
+use crate::digest::{self, SimSummary};
 use crate::paper;
 use crate::paper::digest::PaperDigest;
 use crate::stored::{self, SimDigest};
+use crate::sweep::digest::{SCHEMA as SWEEP_SCHEMA, SweepSummary};
 use crate::sweep::stored as sweeps;
 use quaver_instrument::material::Spans;
 use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::runs::ExportArgs;
+use quaver_instrument::schema;
+use quaver_sim::paper::PaperSummary;
 use quaver_store::run::RunDir;
 use quaver_view::Document;
 use serde_json::Value;
@@ -27,6 +31,10 @@ impl RunKind for SimulationRuns {
 
     fn headline(&self) -> &'static [&'static str] {
         &["chip.duration_fs"]
+    }
+
+    fn schema(&self) -> Option<Value> {
+        Some(schema::of::<SimSummary>(digest::SCHEMA))
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
@@ -70,6 +78,10 @@ impl RunKind for PaperRuns {
         Some("--late is for received streams; simulated threads have no schedule to be late for")
     }
 
+    fn schema(&self) -> Option<Value> {
+        Some(schema::of::<PaperSummary>(PaperSummary::SCHEMA))
+    }
+
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
         Ok(Box::new(Paper(PaperDigest::read(run)?)))
     }
@@ -105,6 +117,10 @@ impl RunKind for SweepRuns {
 
     fn no_late(&self) -> Option<&'static str> {
         Some("--late is for received streams; simulated threads have no schedule to be late for")
+    }
+
+    fn schema(&self) -> Option<Value> {
+        Some(schema::of::<SweepSummary>(SWEEP_SCHEMA))
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {

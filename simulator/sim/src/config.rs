@@ -4,6 +4,7 @@
 //! based Parallel Applications"); what the table does not say is marked as our choice in [`COMMENTED_DEFAULT`]. The table's
 //! fixed times between caches and to memory are the machine [`PAPER`].
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -35,7 +36,7 @@ pub enum ConfigError {
 }
 
 /// The whole machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Cores and clocks.
@@ -59,7 +60,7 @@ pub struct Config {
 }
 
 /// Cores and clocks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChipConfig {
     /// Number of cores, 1 to 32.
@@ -76,7 +77,7 @@ pub struct ChipConfig {
 }
 
 /// The pipeline.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CoreConfig {
     /// `"in-order"` or `"out-of-order"`.
@@ -99,7 +100,7 @@ pub struct CoreConfig {
 }
 
 /// See [`CoreConfig::pipeline`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pipeline {
     /// An instruction issues once its operands are there, in order; a load that misses stalls the core.
@@ -110,7 +111,7 @@ pub enum Pipeline {
 }
 
 /// Cycles from the issue of an instruction to its result; at least 1.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Latencies {
     /// Integer and logic.
@@ -130,7 +131,7 @@ pub struct Latencies {
 }
 
 /// A cache.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CacheConfig {
     /// Size in KiB; with ways and line it must give a power of two of sets.
@@ -144,7 +145,7 @@ pub struct CacheConfig {
 }
 
 /// The prefetcher of each second level.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrefetchConfig {
     /// `"none"`, `"next-line"` or `"stride"`.
@@ -154,7 +155,7 @@ pub struct PrefetchConfig {
 }
 
 /// See [`PrefetchConfig::kind`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PrefetchKind {
     /// Nothing.
@@ -167,7 +168,7 @@ pub enum PrefetchKind {
 }
 
 /// The directory.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DirectoryConfig {
     /// Lines that it can hold; with the ways it must give a power of two of sets.
@@ -177,7 +178,7 @@ pub struct DirectoryConfig {
 }
 
 /// The network of the chip.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkConfig {
     /// `"mesh"`, or `"fixed"`: `chip.remote_cycles` from cache to cache, and nothing on the way to memory.
@@ -191,7 +192,7 @@ pub struct NetworkConfig {
 }
 
 /// See [`NetworkConfig::kind`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NetworkKind {
     /// Links between neighbours, with queues.
@@ -201,7 +202,7 @@ pub enum NetworkKind {
 }
 
 /// Main memory.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryConfig {
     /// How long it takes after a miss in the own second-level cache: `"300 cycles"` of the chip's `frequency_ghz`,
@@ -212,7 +213,7 @@ pub struct MemoryConfig {
 }
 
 /// See [`MemoryConfig::latency`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub enum MemoryLatency {
     /// Cycles at the chip's frequency at rest.
@@ -224,7 +225,7 @@ pub enum MemoryLatency {
 }
 
 /// DRAM with closed pages: every access opens a row, moves a line and closes it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ddr3Config {
     /// Channels, a power of two.

@@ -1,9 +1,10 @@
 //! What may stand beside or in place of the plain second level, as a configuration.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What keeps the kernel's lines and the application's from each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheKind {
     /// Nothing: one second level for both.
@@ -33,7 +34,7 @@ impl CacheKind {
 }
 
 /// The `[cache]` table: which of them, and its numbers. Numbers of a kind that is not chosen say nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CureCache {
     /// Which.

@@ -1,13 +1,14 @@
 //! Frames and subframes: when a thread's subframe ends, and from when on a run is measured.
 
 pub use quaver_sync_analysis::subframes::Ended;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Femtoseconds in a nanosecond.
 const FS_PER_NS: u64 = 1_000_000;
 
 /// How a run is cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FrameConfig {
     /// A subframe, nanoseconds of simulated time (the paper: 330 us).

@@ -8,10 +8,11 @@ mod area;
 pub use area::{Area, AreaConfig};
 
 use crate::dvfs::{CoreResidency, Table};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What is assumed.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PowerModel {
     /// Part of a busy core's power at rest that switching takes; leakage takes the rest.

@@ -7,6 +7,7 @@ use quaver_sim::cure::{ActivityCounts, CureConfig, CureResults, InjectedCounts, 
 use quaver_sim::frames::SlowDown;
 use quaver_sim::inject::Spread;
 use quaver_sync_analysis::sync::SyncClass;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -57,7 +58,7 @@ pub struct CureRuns {
 }
 
 /// What they come to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CureSummary {
     /// What was asked for.
     pub config: CureConfig,
@@ -116,7 +117,7 @@ pub struct CureSummary {
 }
 
 /// What of the cost of injected activity lines were that had to come back, 0 to 1.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RefillFigures {
     /// Cost of an event on the unified cache, femtoseconds: its time, and stalls of threads for lines beyond the ideal run.
     pub event_fs: f64,
@@ -127,7 +128,7 @@ pub struct RefillFigures {
 }
 
 /// What a thread owed over time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadDebt {
     /// The thread.
     pub thread: u32,
@@ -136,7 +137,7 @@ pub struct ThreadDebt {
 }
 
 /// One seed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SeedFigures {
     /// The seed.
     pub seed: u64,
@@ -155,7 +156,7 @@ pub struct SeedFigures {
 }
 
 /// One class of what was injected.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassFigures {
     /// Its name; `timer` for timer interrupts.
     pub class: String,
@@ -172,7 +173,7 @@ pub struct ClassFigures {
 }
 
 /// What the units did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UnitFigures {
     /// Waits and locks that were dropped, for a buffer was full.
     pub overflows: u64,
@@ -187,7 +188,7 @@ pub struct UnitFigures {
 }
 
 /// One operating point.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PointFigures {
     /// Its frequency, GHz.
     pub ghz: f64,
@@ -200,7 +201,7 @@ pub struct PointFigures {
 }
 
 /// Power under one set of assumptions.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PowerFigures {
     /// What was assumed.
     pub model: PowerModel,
@@ -209,7 +210,7 @@ pub struct PowerFigures {
 }
 
 /// The subframes that ended in a slice of time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimeSlice {
     /// Its end, femtoseconds.
     pub end_fs: u64,

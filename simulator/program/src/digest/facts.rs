@@ -5,10 +5,11 @@ use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_sim::config::Config;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Which trace ran on which machine. Nothing of the host.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SimFacts {
     /// The trace, as it was named.
     pub trace: String,
@@ -35,7 +36,7 @@ pub struct SimFacts {
 }
 
 /// How fast the simulation went on this host. In the manifest only: results are the same on any host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SimSpeed {
     /// Time that it took, nanoseconds.
     pub elapsed_ns: u64,

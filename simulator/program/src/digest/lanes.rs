@@ -5,6 +5,7 @@
 //! drawn whole is always everything from some length on.
 
 use crate::intervals::{SimInterval, SimState};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -20,7 +21,7 @@ const MOST_LANES: usize = 64;
 const STATES: usize = SimState::ALL.len();
 
 /// One thread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SimLane {
     /// Which.
     pub thread: u32,
@@ -33,7 +34,7 @@ pub struct SimLane {
 }
 
 /// All threads: `lanes.json`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SimLanes {
     /// Width of a slice; the first begins at 0.
     pub slice_fs: u64,

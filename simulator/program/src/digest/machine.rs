@@ -2,10 +2,11 @@
 
 use quaver_sim::config::{CacheConfig, Config, MemoryLatency, NetworkKind, Pipeline};
 use quaver_view::Cell;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A number of the machine that is not the default's.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
     /// Its name, with those of its tables (`l2.kib`).
     pub key: String,

@@ -2,6 +2,7 @@
 
 use super::cure::CureSummary;
 use super::facts::SimFacts;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -9,7 +10,7 @@ use serde_json::Value;
 pub const SCHEMA: &str = "quaver.sim/1";
 
 /// What a simulated run says. Nothing in it depends on the host or its speed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SimSummary {
     /// [`SCHEMA`].
     pub schema: String,
@@ -41,7 +42,7 @@ pub struct SimSummary {
 }
 
 /// Figures of the whole chip.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChipFigures {
     /// Simulated time, femtoseconds.
     pub duration_fs: u64,
@@ -62,7 +63,7 @@ pub struct ChipFigures {
 }
 
 /// A part of a time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimePart {
     /// Which.
     pub part: String,
@@ -104,7 +105,7 @@ pub const PARTS: [(&str, &str); 14] = [
 pub const RUNNING_PARTS: usize = 11;
 
 /// One core.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreFigures {
     /// Its number.
     pub core: u32,
@@ -145,7 +146,7 @@ impl CoreFigures {
 }
 
 /// One level of the caches.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LevelFigures {
     /// What is looked for where.
     pub level: String,
@@ -160,7 +161,7 @@ pub struct LevelFigures {
 }
 
 /// What moves between caches and memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrafficFigures {
     /// Lines from other cores' second levels.
     pub from_remote: u64,
@@ -186,7 +187,7 @@ pub struct TrafficFigures {
 pub const WAITS: [&str; 4] = ["lock", "condition", "barrier", "join"];
 
 /// One thread.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadFigures {
     /// Its number.
     pub thread: u32,
@@ -220,7 +221,7 @@ impl ThreadFigures {
 }
 
 /// The chain of threads and wake-ups that ended last.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PathFigures {
     /// Its length, femtoseconds.
     pub length_fs: u64,
@@ -235,7 +236,7 @@ pub struct PathFigures {
 }
 
 /// A thread's part of the critical path.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PathThread {
     /// The thread.
     pub thread: u32,

@@ -1,6 +1,7 @@
 //! What a sweep came to: its points with their figures, and points that differ by their seeds alone taken together.
 
 use quaver_view::Cell;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -9,7 +10,7 @@ use std::fmt;
 pub const SCHEMA: &str = "quaver.sim.sweep/1";
 
 /// What a sweep says. Nothing in it depends on how, where or when its points were simulated.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepSummary {
     /// [`SCHEMA`].
     pub schema: String,
@@ -36,7 +37,7 @@ pub struct SweepSummary {
 }
 
 /// What was varied.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepAxis {
     /// Its name.
     pub name: String,
@@ -45,7 +46,7 @@ pub struct SweepAxis {
 }
 
 /// How a value of an axis is written.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Label {
     /// A whole number.
@@ -86,7 +87,7 @@ impl fmt::Display for Label {
 }
 
 /// A point.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepRow {
     /// Its place in the plan, from 0.
     pub point: usize,

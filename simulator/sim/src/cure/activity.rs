@@ -4,11 +4,12 @@ use crate::hooks::Moment;
 use crate::inject::EpochSteps;
 use crate::statistics::{CoreCounts, Results};
 use quaver_trace::epochs::{Activity, Region};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 
 /// Injected kernel activity of one class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ActivityCounts {
     /// How often.
     pub events: u64,
@@ -60,7 +61,7 @@ impl ActivityCounts {
 }
 
 /// What kernel activity cost by lines that had to come back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Refills {
     /// All injected activity.
     pub kernel: ActivityCounts,

@@ -5,10 +5,11 @@
 //! take its place.
 
 use quaver_dvfs::dvfs::{OperatingPoint, Table};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// By which rule the cores that run faster are chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BoostRule {
     /// The largest debts first, as far as their controllers want the upper supply.
@@ -30,7 +31,7 @@ impl BoostRule {
 }
 
 /// The power budget and the rule by which it is spent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BoostConfig {
     /// The rule.

@@ -5,10 +5,11 @@ use crate::cure_cache::CureCache;
 use crate::frames::FrameConfig;
 use crate::inject::{InjectionConfig, KernelData};
 use quaver_dvfs::dvfs::ControllerConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The heuristic of evicted lines (4.1.5): jitter that a subframe is charged with for what the kernel took from the cache.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Evictions {
     /// What a line from memory costs, nanoseconds.
@@ -32,7 +33,7 @@ impl Evictions {
 }
 
 /// Everything.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CureConfig {
     /// What is injected; none: nothing is.

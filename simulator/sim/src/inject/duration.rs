@@ -2,13 +2,14 @@
 
 use quaver_dvfs::normal;
 use quaver_sync_analysis::sync::{ClassFigures, Settings};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Femtoseconds in a nanosecond.
 const FS_PER_NS: f64 = 1e6;
 
 /// Values between two bounds, and how many there were.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DurationBin {
     /// Lower bound, nanoseconds.
@@ -20,7 +21,7 @@ pub struct DurationBin {
 }
 
 /// The distribution of what the kernel takes at one kind of occasion.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Duration {
     /// With this probability, `over_ns` and a log-normal excess; else nothing.

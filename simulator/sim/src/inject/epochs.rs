@@ -5,6 +5,7 @@ use quaver_trace::block::Dictionary;
 use quaver_trace::epochs::{Activity, EpochReader, KernelEpoch, Region, RegionMap, STACK_OCTETS};
 use quaver_trace::file::{FileError, ReadAt};
 use quaver_trace::step::{Access, Step, Steps, TraceError};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ pub struct Epoch {
 type Blocks = Arc<[(u32, Box<[Access]>)]>;
 
 /// What of the kernel's data belongs to the core or thread for which it is active.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum KernelData {
     /// Nothing: all cores touch the addresses that were recorded.

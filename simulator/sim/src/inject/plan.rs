@@ -4,6 +4,7 @@ use super::duration::Duration;
 use quaver_sync_analysis::sync::{SyncClass, SyncResults};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ const FS_PER_US: u64 = 1_000_000_000;
 const BROADCASTS: u64 = 0x6272_6f61_6463_6173;
 
 /// Timer interrupts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TimerConfig {
     /// From one to the next, microseconds (the paper: 10 ms).
@@ -33,7 +34,7 @@ impl Default for TimerConfig {
 }
 
 /// Everything that is injected.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InjectionConfig {
     /// Everything drawn follows from it.
@@ -185,7 +186,7 @@ impl Injection {
 }
 
 /// Least, mean and largest of several runs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
     /// Least.
     pub min: f64,

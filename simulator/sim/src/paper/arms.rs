@@ -5,6 +5,7 @@ use crate::cure::{BoostConfig, BoostRule, CacheKind, CureCache, CureConfig, Evic
 use crate::inject::{Duration, InjectionConfig, TimerConfig};
 use quaver_dvfs::dvfs::{ControllerConfig, CriticalPath, Kind};
 use quaver_sync_analysis::sync::SyncClass;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ const TIMER_CORES: [usize; 2] = [0, 1];
 const KEPT_SUBFRAMES: usize = 4_000;
 
 /// One way to run a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arm {
     /// No jitter, nothing of the cure in the machine: not even units that listen.

@@ -7,6 +7,7 @@
 //! was to be.
 
 use quaver_sync_analysis::bench::paper::{PaperProgram, Suite};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 pub const HELD_OUT: [&str; 2] = ["fmm", "water-spatial"];
 
 /// What can be turned.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Knobs {
     /// Probability that a wait that somebody ends finds the kernel busy, 0 to 1.
@@ -66,7 +67,7 @@ impl Knobs {
 }
 
 /// How often operations go into the kernel, so that it may be busy with something else; without jitter.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Occasions {
     /// Waits that somebody ends, a millisecond, all threads together.
@@ -76,7 +77,7 @@ pub struct Occasions {
 }
 
 /// What a program is to show, or has shown.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Shown {
     /// Jitter events a millisecond.
@@ -110,7 +111,7 @@ impl Shown {
 }
 
 /// A fitted program.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fitted {
     /// The paper's figures.
@@ -124,7 +125,7 @@ pub struct Fitted {
 }
 
 /// All fits.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
     /// Seeds of the runs that were fitted.

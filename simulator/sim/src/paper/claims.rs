@@ -12,6 +12,7 @@ use super::summary::{PaperSummary, ProgramSummary};
 use super::tables::{OVERHEAD_WITH_BOTH_PERCENT, UNIFIED_PERCENT};
 use quaver_sync_analysis::bench::paper::{PROGRAMS, PaperProgram, Suite};
 use quaver_sync_analysis::sync::SyncClass;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Range of the slow-down of each Splash program that its shape is judged by, percent.
@@ -37,7 +38,7 @@ const CURED: usize = 5;
 const HIGHEST: f64 = 1.2;
 
 /// Which kind of statement it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// A law of the model: if it does not hold, something is wrong.
@@ -49,7 +50,7 @@ pub enum Kind {
 }
 
 /// A statement and what became of it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Claim {
     /// Kind.
     pub kind: Kind,

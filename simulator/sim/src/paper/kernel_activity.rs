@@ -9,6 +9,7 @@ use quaver_trace::block::{Block, Class, Dictionary, Instruction, Registers};
 use quaver_trace::step::Access;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Where the kernel's code begins.
@@ -21,7 +22,7 @@ const LINE: u64 = 64;
 const BLOCK: usize = 12;
 
 /// What kernel activity touches.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MadeActivity {
     /// Seed of all that is drawn.
     pub seed: u64,

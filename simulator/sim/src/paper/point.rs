@@ -14,6 +14,7 @@ use quaver_dvfs::dvfs::deadline::{Deadlines, FrameWork, run_frames};
 use quaver_dvfs::dvfs::{ControllerConfig, Kind};
 use quaver_dvfs::power::{MODELS, PowerModel};
 use quaver_sync_analysis::sync::{Bin, SyncClass};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ pub const PACKET_WORK_NS: u64 = 4_500_000;
 const SUBFRAMES_DRAWN: usize = 30;
 
 /// One run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// How.
     pub arm: Arm,
@@ -77,7 +78,7 @@ impl Ideal {
 }
 
 /// A subframe of figures 11 and 12.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SubframePoint {
     /// When it ended, microseconds.
     pub at_us: f64,
@@ -88,7 +89,7 @@ pub struct SubframePoint {
 }
 
 /// Packets against their deadline.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Packets {
     /// Packets.
     pub packets: u64,
@@ -101,7 +102,7 @@ pub struct Packets {
 }
 
 /// What the units did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UnitWork {
     /// Transactions of all units.
     pub transactions: u64,
@@ -120,7 +121,7 @@ pub struct UnitWork {
 }
 
 /// What goes into tables and figures.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PointFigures {
     /// From the first step to the last, nanoseconds.
     pub duration_ns: f64,

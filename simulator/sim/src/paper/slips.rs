@@ -3,10 +3,11 @@
 use super::tables::mean_slowdown_percent;
 use quaver_dvfs::power::AreaConfig;
 use quaver_sync_analysis::bench::paper::{PROGRAMS, Suite};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Numbers that do not agree.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Slip {
     /// What they are of.
     pub what: &'static str,

@@ -8,10 +8,11 @@ use crate::inject::Spread;
 use quaver_dvfs::power::MODELS;
 use quaver_sync_analysis::bench::paper::{PROGRAMS, PaperProgram, Suite, program};
 use quaver_sync_analysis::sync::Bin;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A program's runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramRuns {
     /// Its name.
     pub program: String,
@@ -24,7 +25,7 @@ pub struct ProgramRuns {
 }
 
 /// What a program was run with.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HowRun {
     /// Where its steps come from.
     pub trace: String,
@@ -60,7 +61,7 @@ pub struct HowRun {
 }
 
 /// What the paper could give of a program, and we in its place.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramSummary {
     /// Its name.
     pub program: String,
@@ -93,7 +94,7 @@ pub struct ProgramSummary {
 }
 
 /// An arm of a program.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ArmSummary {
     /// Which.
     pub arm: Arm,
@@ -130,7 +131,7 @@ pub struct ArmSummary {
 }
 
 /// A seed of an arm.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OfSeed {
     /// Seed.
     pub seed: u64,
@@ -324,7 +325,7 @@ impl ProgramSummary {
 }
 
 /// Everything that the command found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PaperSummary {
     /// What this is.
     pub schema: String,

@@ -2,11 +2,12 @@
 
 use super::level::{Level, LevelLine, Privilege};
 use super::predictor::DurationPredictor;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// Its numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrefetchConfig {
     /// Sets of the second level, a power of two.

@@ -15,6 +15,7 @@ use crate::config::{CacheConfig, Config};
 use crate::cure_cache::{CacheKind, CureCache};
 use crate::os_cache::{Side, Stamp};
 use crate::prefetch::{DurationPredictor, Privilege};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::VecDeque;
 
@@ -38,7 +39,7 @@ pub struct SecondLevel {
 
 /// What happened in a second level, over its life. Where there are two: of the application or its cache, then of the kernel
 /// or the OS cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize, JsonSchema)]
 pub struct SecondLevelCounts {
     /// Hits where the line belongs, or, with one cache for both, by who asked.
     pub hits: [u64; 2],

@@ -6,10 +6,11 @@ use super::super::summary::{PaperSummary, ProgramSummary};
 use super::reasons;
 use quaver_analysis::intervals::interval;
 use quaver_sync_analysis::bench::paper::{PROGRAMS, Suite};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What keeps a statement from being judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Undecided {
     /// A program or an arm was not run.
