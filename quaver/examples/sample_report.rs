@@ -372,6 +372,7 @@ fn summary(packets: &PacketTable, late: &[LatePacket], pieces: &[Piece]) -> Chas
             time_ns: total_ns,
             distribution: distribution(&mut lateness),
         },
+        limits: Vec::new(),
         causes,
         unexplained,
         probe_cost: Some(ProbeCost { per_packet_ns: 412.0, interval_ns: (371.5, 455.2), blocks: 20 }),

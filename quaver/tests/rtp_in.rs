@@ -71,6 +71,20 @@ impl Received {
     }
 }
 
+/// The sender was said to be wide: video is judged as the models judge it, and nothing else is.
+fn judged(summary: &Value, page: &str) {
+    let verdicts = summary["rtp"]["video"]["observed"]["verdicts"].as_array();
+    let wide = verdicts.into_iter().flatten().find(|verdict| verdict["sender"] == "wide");
+    let kept = wide.and_then(|verdict| match (verdict["network"].as_bool(), verdict["receiver"].as_bool()) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (Some(true), Some(true)) => Some(true),
+        _ => None,
+    });
+    assert_eq!(summary["limits"], json!([{"late_ns": null, "sender": "wide", "kept": kept}]));
+    let word = kept.map_or("Not judged", |kept| if kept { "PASS" } else { "FAIL" });
+    assert!(page.contains(&format!("{word}: ST 2110-21, type W.")), "{page}");
+}
+
 /// Has a sink record [`PACKETS`] packets. Another source sends until the measuring socket is open, then `stream` begins:
 /// so it is recorded from its first packet on.
 fn receive(stream: impl Iterator<Item = Sent> + Send, gap: Duration, payload_type: u8) -> Received {
@@ -87,6 +101,8 @@ fn receive(stream: impl Iterator<Item = Sent> + Send, gap: Duration, payload_typ
         "block",
         "--for",
         "120s",
+        "--tp",
+        "2110TPW",
         "--json",
         "-q",
         "-o",
@@ -109,6 +125,7 @@ fn receive(stream: impl Iterator<Item = Sent> + Send, gap: Duration, payload_typ
     assert!(fs::read(path.join("summary.json")).unwrap() == written, "analysed again it is the same");
     let page = String::from_utf8(again.stdout).unwrap();
     assert!(page.contains("interarrival jitter"), "{page}");
+    judged(&summary, &page);
     let run = load_packet_run(&RunDir::open(&path).unwrap()).unwrap();
     let ssrc = |row: usize| run.media[row].unwrap().header.unwrap().ssrc;
     let row = (0..PACKETS).find(|row| ssrc(*row) == Some(SSRC)).expect("the stream was recorded");

@@ -1,6 +1,7 @@
 //! Ground truth for the instruments: interference of a known kind, injected on purpose. Never shipped.
 
 pub mod inject;
+pub mod kept;
 pub mod phase;
 pub mod ports;
 pub mod printed;

@@ -3,6 +3,7 @@
 //! Times are nanoseconds, shares lie in 0..=1.
 
 pub use crate::distribution::Distribution;
+use crate::gapped::SenderType;
 use crate::model::{Layer, Unread};
 use crate::rtp::RtpSummary;
 use schemars::JsonSchema;
@@ -222,6 +223,17 @@ pub struct Lateness {
     pub distribution: Distribution,
 }
 
+/// A limit that was given, and whether the stream kept it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LimitResult {
+    /// No packet may be late by more, nanoseconds, or be lost; none of the other kind.
+    pub late_ns: Option<i64>,
+    /// The stream has to keep the limits of this type of sender (SMPTE ST 2110-21:2022, section 7.1).
+    pub sender: Option<SenderType>,
+    /// Whether it was kept; null where that is not known.
+    pub kept: Option<bool>,
+}
+
 /// Added time per packet of our own probes, from alternating blocks with probes on and off.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeCost {
@@ -340,6 +352,9 @@ pub struct ChaseSummary {
     pub stages: Vec<StageSummary>,
     /// Late packets.
     pub lateness: Lateness,
+    /// Limits that were given, and whether the stream kept them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<LimitResult>,
     /// Ranked by time, largest first.
     pub causes: Vec<CauseSummary>,
     /// The rest.

@@ -3,6 +3,7 @@
 use crate::endpoint::{Endpoint, endpoint, listening};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use quaver_analysis::gapped::SenderType;
 use quaver_analysis::rtp::VideoTold;
 use quaver_instrument::args::{OutputArgs, TierName, host_and_port};
 use quaver_instrument::quantity;
@@ -119,7 +120,8 @@ pub struct ChaseArgs {
     /// Run the sink under SCHED_FIFO with this priority
     #[arg(long, value_name = "1..99", value_parser = clap::value_parser!(u8).range(1..=99))]
     pub fifo: Option<u8>,
-    /// A packet is late beyond this [default: half a period, at least 5us, at most 100us]
+    /// A packet is late beyond this, and PASS or FAIL says whether any was, or was lost
+    /// [default: half a period, at least 5us, at most 100us]
     #[arg(long, value_parser = quantity::duration, value_name = "TIME")]
     pub late: Option<Duration>,
     /// Send the stream made here over this
@@ -247,6 +249,9 @@ pub struct SinkArgs {
     /// TROFF that the sender of ST 2110-20 video signals [default: TRO_DEFAULT of ST 2110-21]
     #[arg(long, value_parser = quantity::duration, value_name = "TIME")]
     pub troff: Option<Duration>,
+    /// Type of sender that ST 2110-20 video signals; PASS or FAIL says whether it keeps the limits of ST 2110-21
+    #[arg(long, value_parser = SenderType::of_sdp, value_name = "2110TPN")]
+    pub tp: Option<SenderType>,
     /// Output
     #[command(flatten)]
     pub output: OutputArgs,

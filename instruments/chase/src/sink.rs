@@ -160,7 +160,7 @@ fn tai() -> Option<Tai> {
 /// What the command line tells of video.
 fn told(args: &SinkArgs) -> VideoTold {
     let troff_ns = args.troff.map(|troff| i64::try_from(troff.as_nanos()).unwrap_or(i64::MAX));
-    VideoTold { troff_ns, ..args.video.unwrap_or_default() }
+    VideoTold { troff_ns, sender: args.tp, ..args.video.unwrap_or_default() }
 }
 
 /// Options as they are kept in the manifest.

@@ -46,20 +46,6 @@ fn files(run: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all.filter(|path| path.is_file()).map(|path| (path.clone(), fs::read(&path).expect("readable"))).collect()
 }
 
-/// A copy with its folders.
-fn copy(run: &Path, target: &Path) {
-    fs::create_dir(target).expect("a directory");
-    for entry in fs::read_dir(run).expect("a run") {
-        let path = entry.expect("listed").path();
-        let there = target.join(path.file_name().expect("a name"));
-        if path.is_dir() {
-            copy(&path, &there);
-        } else {
-            fs::copy(&path, &there).expect("a copy");
-        }
-    }
-}
-
 fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).expect("it was written")).expect("JSON")
 }
@@ -146,7 +132,7 @@ fn runs_of_earlier_programs_are_read_and_migrated() {
     for run in kept {
         let name = run.file_name().expect("a name").to_string_lossy().into_owned();
         let here = place.path().join(&name);
-        copy(&run, &here);
+        quaver_testbed::kept::copy(&run, &here);
         let path = here.to_str().expect("letters");
         let read = numbers(&ends(quaver(place.path(), &["analyze", path, "--json"]), 0).stdout);
         let kind = name.split("-20").next().expect("a kind, and a date");

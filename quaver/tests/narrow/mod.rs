@@ -1,5 +1,6 @@
 //! Pages on terminals of 40 columns and more: nothing is wider, and nothing is left out.
 
+use crate::simulator;
 use quaver_testbed::terminal;
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::io::Read;
@@ -29,16 +30,14 @@ fn page(place: &Path, words: &[&str], columns: u16) -> String {
     String::from_utf8(written).unwrap().replace("\r\n", "\n")
 }
 
-/// Runs of each kind that can be had without privilege, a file of another tool, and a capture.
+/// Runs of each kind, files of other tools, and a capture.
 fn runs(place: &Path) -> Vec<PathBuf> {
+    simulator::build_simulator();
     let kept = Path::new(ROOT).join("quaver/tests/migrate/kept");
     let mut runs = Vec::new();
     for entry in std::fs::read_dir(kept).unwrap() {
         let (from, to) = (entry.as_ref().unwrap().path(), place.join(entry.unwrap().file_name()));
-        std::fs::create_dir(&to).unwrap();
-        for file in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
-            std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
-        }
+        quaver_testbed::kept::copy(&from, &to);
         runs.push(to);
     }
     page(place, &["sync", "-o", "made", "--", "sleep", "0.01"], 80);

@@ -430,6 +430,7 @@ impl Chase<'_> {
             layers: layers(packets, &mut buffer),
             stages: stages(packets, late, &mut buffer),
             lateness,
+            limits: Vec::new(),
             causes: Vec::new(),
             unexplained: Default::default(),
             probe_cost: None,

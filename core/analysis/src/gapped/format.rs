@@ -19,6 +19,28 @@ pub enum SenderType {
 }
 
 impl SenderType {
+    /// Reads it as SDP has it (section 8.1): `2110TPN`, `2110TPNL` or `2110TPW`.
+    ///
+    /// # Errors
+    /// A sentence with the names.
+    pub fn of_sdp(text: &str) -> Result<Self, String> {
+        match text {
+            "2110TPN" => Ok(Self::Narrow),
+            "2110TPNL" => Ok(Self::NarrowLinear),
+            "2110TPW" => Ok(Self::Wide),
+            _ => Err(format!("`{text}` is no type of sender: 2110TPN, 2110TPNL and 2110TPW are")),
+        }
+    }
+
+    /// Its letters: `N`, `NL`, `W`.
+    pub const fn letters(self) -> &'static str {
+        match self {
+            Self::Narrow => "N",
+            Self::NarrowLinear => "NL",
+            Self::Wide => "W",
+        }
+    }
+
     /// The read schedule that this type is measured by.
     pub fn schedule(self) -> ReadSchedule {
         if self == SenderType::Narrow { ReadSchedule::Gapped } else { ReadSchedule::Linear }

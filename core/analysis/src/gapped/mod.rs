@@ -51,6 +51,17 @@ pub struct Verdict {
     pub receiver: Option<bool>,
 }
 
+impl Verdict {
+    /// Whether both limits were kept; none where that is not known.
+    pub fn kept(&self) -> Option<bool> {
+        match (self.network, self.receiver) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (Some(true), Some(true)) => Some(true),
+            _ => None,
+        }
+    }
+}
+
 /// Both models for one stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VideoTiming {

@@ -3,7 +3,7 @@ use crate::gapped::{Datum, ReadSchedule, Scan, VideoFormat, VideoPacket, video_t
 use quaver_abi::wire::hbrmt::{Fields, HbrmtHeader, frame, frame_rate, sample};
 
 const NOTHING_TOLD: VideoTold =
-    VideoTold { height: None, interlaced: None, frame_rate: None, troff_ns: None };
+    VideoTold { height: None, interlaced: None, frame_rate: None, troff_ns: None, sender: None };
 const CONTEXT: RtpContext =
     RtpContext { arrival: "application", sequence_bits: 16, tai: None, video: NOTHING_TOLD };
 const MS: i64 = 1_000_000;

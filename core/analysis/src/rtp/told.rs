@@ -1,5 +1,6 @@
 //! The format of an ST 2110-20 stream as somebody tells it who has its SDP, in place of what the stream shows.
 
+use crate::gapped::SenderType;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,9 @@ pub struct VideoTold {
     /// TROFF: TR_OFFSET of the sender (ST 2110-21, section 8), nanoseconds. TRO_DEFAULT where it is not told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub troff_ns: Option<i64>,
+    /// TP: the type of sender that it signals, whose limits it has to keep.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender: Option<SenderType>,
 }
 
 impl VideoTold {
@@ -40,7 +44,7 @@ impl VideoTold {
             height: Some(height.ok_or_else(bad)?),
             interlaced: Some(&text[at..=at] == "i"),
             frame_rate: Some(frame_rate),
-            troff_ns: None,
+            ..Self::default()
         })
     }
 }
@@ -69,7 +73,7 @@ mod tests {
     fn formats_are_read_as_people_write_them() {
         let told = |height, interlaced, frame_rate| {
             let (height, interlaced, frame_rate) = (Some(height), Some(interlaced), Some(frame_rate));
-            Ok(VideoTold { height, interlaced, frame_rate, troff_ns: None })
+            Ok(VideoTold { height, interlaced, frame_rate, ..VideoTold::default() })
         };
         assert_eq!(VideoTold::format("1080p59.94"), told(1_080, false, (60_000, 1_001)));
         assert_eq!(VideoTold::format("1080i25"), told(1_080, true, (25, 1)));

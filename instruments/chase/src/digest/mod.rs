@@ -1,6 +1,7 @@
 //! From a recorded run of packets to its results: convert, analyse, write the summary and the report.
 
 mod counts;
+mod limits;
 mod rtp;
 mod warnings;
 
@@ -104,6 +105,16 @@ pub fn analyze(run: &RunDir, late: Option<Duration>) -> anyhow::Result<ChaseDige
     let host = tickless_host(&manifest);
     bear_out(&mut analysis.summary.causes, &measured.events, &measured.names, &cpus, &host);
     complete_summary(&mut analysis.summary, &manifest);
+    // What makes `quaver watch` keep an incident is no limit of the stream's.
+    let is_limit = late.is_some() || manifest.verb != "watch";
+    let sender = manifest.analysis.as_ref().and_then(|facts| facts.video.sender);
+    let summary = &mut analysis.summary;
+    summary.limits = limits::judged(
+        &summary.losses,
+        summary.lateness.packets,
+        summary.rtp.as_deref(),
+        (threshold_ns.filter(|_| is_limit), sender),
+    );
     let facts = facts_of(run, &manifest);
     Ok(ChaseDigest { manifest, run: measured, analysis, facts })
 }

@@ -12,7 +12,7 @@ mod timeline;
 
 use quaver_analysis::attribution::PacketAnalysis;
 use quaver_analysis::model::{Layer, PacketRun};
-use quaver_analysis::summary::{ChaseSummary, Losses, ProbeCost};
+use quaver_analysis::summary::{ChaseSummary, LimitResult, Losses, ProbeCost};
 use quaver_instrument::causes::{certainty, ranked};
 use quaver_instrument::facts::RunFacts;
 use quaver_instrument::head::{Tracing, head};
@@ -132,13 +132,24 @@ const MOST_PACES: usize = 3;
 const NO_PERIOD: &str = "The stream keeps to no steady period, so nothing tells when a packet is due. Lateness is what \
                          this host adds to the typical way from a packet's arrival to the application.";
 
-/// What came of it: losses, then lateness. None where no packet was received.
+/// What came of it: limits, losses, then lateness. None where no packet was received.
 fn verdict(summary: &ChaseSummary) -> Option<Text> {
+    let sentences = summary.limits.iter().map(limit).chain(loss(&summary.losses));
     let lateness = lateness(summary)?;
-    Some(match loss(&summary.losses) {
-        Some(loss) => text!("{loss} {lateness}"),
-        None => lateness,
-    })
+    Some(sentences.chain([lateness]).reduce(|before, next| text!("{before} {next}")).expect("one at least"))
+}
+
+fn limit(limit: &LimitResult) -> Text {
+    let word = match limit.kept {
+        Some(true) => "PASS",
+        Some(false) => "FAIL",
+        None => "Not judged",
+    };
+    match (limit.late_ns, limit.sender) {
+        (Some(late_ns), _) => text!("{word}: at most {} late, no loss.", Cell::Duration(late_ns)),
+        (None, Some(sender)) => text!("{word}: ST 2110-21, type {}.", sender.letters()),
+        (None, None) => text!("{word}."),
+    }
 }
 
 /// How many packets were lost, and where most of them; none where no place counted one. Those that only our record lacks are not
