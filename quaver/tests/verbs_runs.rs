@@ -130,18 +130,15 @@ fn a_run_read_again_gives_the_same_octets() {
     expect(&on(&run, "analyze", &["--fail-if", "losses.nonsense > 0"]), 2);
 }
 
-/// Runs of earlier programs, of three kinds.
+/// Runs of earlier programs.
 const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/migrate/kept");
 
-/// Two copies of each kept run, below `place`.
+/// Two copies of the kept runs of three kinds, below `place`.
 fn copies(place: &Path) {
-    for run in fs::read_dir(KEPT).unwrap().map(|entry| entry.unwrap().path()) {
-        for copy in ["a", "b"] {
-            let here = place.join(copy).join(run.file_name().unwrap());
-            fs::create_dir_all(&here).unwrap();
-            for file in fs::read_dir(&run).unwrap().map(|entry| entry.unwrap().path()) {
-                fs::copy(&file, here.join(file.file_name().unwrap())).unwrap();
-            }
+    for copy in ["a", "b"] {
+        fs::create_dir(place.join(copy)).unwrap();
+        for name in ["chase-2026-11-25", "noise-2026-11-25", "probe-2026-11-25"] {
+            quaver_testbed::kept::copy(&Path::new(KEPT).join(name), &place.join(copy).join(name));
         }
     }
 }

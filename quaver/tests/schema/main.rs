@@ -407,7 +407,7 @@ fn enlarge(value: &mut Value) -> usize {
 /// Summaries of large runs of every kind, as they are stored. Each is checked for its size, and for what it says to be left out.
 fn large<'a>(documents: &[(&'a str, PathBuf)], place: &Path) -> Vec<(&'a str, PathBuf)> {
     let mut stored = Vec::new();
-    for (name, path) in documents.iter().cloned().filter(|(name, _)| *name != "manifest") {
+    for (name, path) in documents.iter().filter(|(name, _)| *name != "manifest").cloned() {
         let mut whole = json(&path);
         let more = enlarge(&mut whole);
         let run = RunDir::create(&place.join("large"), "made").expect("a directory");

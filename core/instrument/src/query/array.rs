@@ -25,7 +25,7 @@ pub(super) fn pass_on(rows: impl Read) -> io::Result<u64> {
 }
 
 fn begin(out: &mut impl Write) -> io::Result<()> {
-    write!(out, "{{\"schema\":\"{SCHEMA}\",\"rows\":[\n")
+    writeln!(out, "{{\"schema\":\"{SCHEMA}\",\"rows\":[")
 }
 
 /// Ends a document of so many rows. A question that failed before its first row leaves none.
