@@ -1,8 +1,10 @@
 //! What to change in a program or on its host, each with the figures of this run that bear it out. Nothing is advised without.
 
-use super::contention::{ConditionSummary, ContentionSummary, LockSummary, Share};
+use super::contention::{ConditionSummary, ContentionSummary, LockSummary};
 use super::names::SyncNames;
-use quaver_sync_analysis::sync::{Activity, Cause, CauseFigures, Pattern, Spending, ThreadShare};
+use super::shares::Share;
+use super::words::WordSummary;
+use quaver_sync_analysis::sync::{Activity, Cause, CauseFigures, Pattern, Spending, ThreadShare, WordUse};
 use quaver_view::Cell;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -24,7 +26,7 @@ const MOVED: f64 = 0.1;
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Advice {
     /// What kind of change, in one word: `shorten-hold`, `sleep-outside`, `split-lock`, `batch`, `priority-inheritance`,
-    /// `lock-not-try`, `signal-one`, `more-cpus`, `others-off`, `quota`, `pin`, `spin-less`.
+    /// `lock-not-try`, `contended-word`, `signal-one`, `more-cpus`, `others-off`, `quota`, `pin`, `spin-less`.
     pub kind: &'static str,
     /// What to do.
     pub change: String,
@@ -44,6 +46,8 @@ fn time(ns: u64) -> Cell {
 pub(super) fn of(contention: &ContentionSummary, causes: &[CauseFigures], names: &SyncNames) -> Vec<Advice> {
     let locks = &contention.locks;
     let mut all: Vec<Advice> = locks.iter().flat_map(|lock| of_lock(lock, contention, names)).collect();
+    let lived_ns = lived_ns(contention);
+    all.extend(contention.words.iter().filter_map(|word| contended_word(word, lived_ns, names)));
     all.extend(contention.conditions.iter().filter_map(signal_one));
     all.extend(
         [
@@ -167,6 +171,37 @@ fn lock_not_try(lock: &LockSummary, contention: &ContentionSummary) -> Option<Ad
             Cell::Count(one.tried.count),
             Cell::Count(one.failed_tries)
         )],
+    })
+}
+
+/// A word that is used like a lock, and takes a part of all threads' time that matters.
+fn contended_word(word: &WordSummary, lived_ns: u64, names: &SyncNames) -> Option<Advice> {
+    let one = &word.figures;
+    let matters = one.wait.total_ns as f64 >= MATTERS * lived_ns as f64;
+    (word.used_like == WordUse::Lock && matters).then(|| {
+        let mut evidence = vec![
+            format!(
+                "Threads waited {} for it, {} of their time, in {} waits.",
+                time(one.wait.total_ns),
+                Cell::part(one.wait.total_ns, lived_ns),
+                Cell::Count(one.wait.count)
+            ),
+            word.why_a_lock(),
+        ];
+        if let Some(waker) = one.wakers.first() {
+            let thread = names.thread(waker.thread);
+            let (ns, waits) = (time(waker.total_ns), Cell::Count(waker.wake_ups));
+            evidence.push(format!(
+                "Who held it is not known. {thread} ended {waits} of the waits, which took {ns}."
+            ));
+        }
+        Advice {
+            kind: "contended-word",
+            change: format!("Hold {} for less time, or get it less often.", word.name),
+            gain: None,
+            at_most: false,
+            evidence,
+        }
     })
 }
 

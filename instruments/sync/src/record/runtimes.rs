@@ -1,5 +1,7 @@
 //! Runtimes that wait by futex calls of their own: which one a call comes from, and what the word is that it waits on.
 
+use quaver_sync_analysis::sync::WordUse;
+
 /// A runtime, by a part of the name of the file or of the function that makes the call.
 struct Runtime {
     /// How the name of the file begins.
@@ -14,15 +16,21 @@ struct Runtime {
 }
 
 /// The first that fits counts. Functions stand before files, since runtimes in Rust and C++ are part of the program's own file.
-const RUNTIMES: [Runtime; 15] = [
-    function("parking_lot", "parking_lot", "lock", "lock"),
+const RUNTIMES: [Runtime; 19] = [
+    // Its locks and conditions put threads to sleep on words of their own.
+    function("parking_lot", "parking_lot", "parked thread", "parked thread"),
     function("3std3sys4sync5mutex", "Rust", "lock", "lock"),
     function("std::sys::sync::mutex", "Rust", "lock", "lock"),
+    function("3std3sys4sync6rwlock", "Rust", "lock", "lock"),
+    function("std::sys::sync::rwlock", "Rust", "lock", "lock"),
     function("3std3sys4sync7condvar", "Rust", "condition", "condition"),
     function("std::sys::sync::condvar", "Rust", "condition", "condition"),
     function("thread_park", "Rust", "parked thread", "parked thread"),
     function("__platform_wait", "C++", "atomic wait", "atomic wait"),
     function("runtime.futex", "Go", "pool", "pool"),
+    // Conditions, events and queues are made of such locks, too.
+    function("PyThread_acquire_lock", "Python", "threading.Lock", "threading.Lock"),
+    function("lll_lock_wait", "C library", "lock", "lock"),
     // Between parallel regions its threads wait at a barrier, too.
     file("libgomp.", "OpenMP (libgomp)", "lock", "barrier"),
     file("libomp.", "OpenMP (libomp)", "lock", "barrier"),
@@ -30,7 +38,7 @@ const RUNTIMES: [Runtime; 15] = [
     file("libtbb", "TBB", "pool", "pool"),
     file("libjvm.", "Java", "monitor", "monitor"),
     file("libstdc++.", "C++", "atomic wait", "atomic wait"),
-    file("libc.", "C library", "lock", "lock"),
+    file("libc.", "C library", "wait", "wait"),
 ];
 
 const fn file(file: &'static str, name: &'static str, one: &'static str, all: &'static str) -> Runtime {
@@ -73,6 +81,19 @@ impl FutexWord {
     }
 }
 
+/// How the runtime uses a word with this label, where the runtime says so.
+pub fn used_like(label: &str) -> Option<WordUse> {
+    const USES: [(&str, WordUse); 6] = [
+        ("Rust lock", WordUse::Lock),
+        ("Rust condition", WordUse::Signal),
+        ("Rust parked thread", WordUse::Signal),
+        ("parking_lot parked thread", WordUse::Unknown),
+        ("Go pool", WordUse::Signal),
+        ("C library lock", WordUse::Lock),
+    ];
+    USES.iter().find(|(known, _)| *known == label).map(|(_, is_like)| *is_like)
+}
+
 /// The runtimes among mapped files that wait by calls of their own, other than the C library.
 pub fn of_files<'a>(files: impl Iterator<Item = &'a str>) -> Vec<&'static str> {
     let mut found: Vec<&'static str> = files
@@ -105,6 +126,10 @@ mod tests {
         assert_eq!(label(word(3, 0), "server", rust), "Rust lock");
         assert_eq!(label(word(0, 3), "server", "runtime.futex.abi0"), "Go pool");
         assert_eq!(label(word(1, 0), "libc.so.6", "__lll_lock_wait_private"), "C library lock");
+        assert_eq!(label(word(1, 0), "libc.so.6", "sem_wait"), "C library wait");
+        assert_eq!(label(word(1, 0), "python3.11", "PyThread_acquire_lock_timed"), "Python threading.Lock");
+        assert_eq!(used_like(&label(word(1, 0), "server", rust)), Some(WordUse::Lock));
+        assert_eq!(used_like("Python threading.Lock"), None);
         assert_eq!(word(1, 0).label("server", "main"), None);
         assert_eq!(of_files(["libgomp.so.1", "libc.so.6", "prog"].into_iter()), ["OpenMP (libgomp)"]);
     }

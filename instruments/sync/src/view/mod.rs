@@ -6,6 +6,7 @@ mod drawings;
 mod late;
 mod sizes;
 mod why;
+mod words;
 
 use crate::compensate::view as compensation;
 use crate::digest::{SyncDigest, SyncSummary};
@@ -115,12 +116,16 @@ fn tiles(document: &mut Document, summary: &SyncSummary) {
     let length = time(results.duration_ns());
     document.tile("Late operations per ms", per_ms(late, summary), text!("over {length}"));
     document.tile("Largest", time(late.max_ns).only_if(late.count > 0), late::how_counted(summary));
-    let waited = &summary.contention.wait;
-    if waited.count > 0 {
+    let (waited, inferred) = (&summary.contention.wait, &summary.contention.lock_like_wait);
+    if waited.count + inferred.count > 0 {
+        let inferred_waits = match inferred.count {
+            0 => String::new(),
+            count => format!(", {} of them inferred", Cell::Count(count)),
+        };
         document.tile(
             "Waited for locks",
-            time(waited.total_ns),
-            text!("{} waits", Cell::Count(waited.count)),
+            time(waited.total_ns + inferred.total_ns),
+            text!("{} waits{inferred_waits}", Cell::Count(waited.count + inferred.count)),
         );
     }
     let path = &results.critical_path;
@@ -191,9 +196,12 @@ fn calls(summary: &SyncSummary) -> Option<Section> {
         };
         let both = futex.reconciled.map_or_else(String::new, |both| {
             format!(
-                " {} waits, {} of them inside recorded calls; {} of {} recorded calls stayed in user space.",
-                Cell::Count(both.waits_inside + both.waits_outside),
-                Cell::Count(both.waits_inside),
+                " {} waits: {} on futex words, {} in calls for other objects, {} in no figure. {} of {} recorded calls stayed in \
+                 user space.",
+                Cell::Count(both.waits()),
+                Cell::Count(both.waits_on_words()),
+                Cell::Count(both.waits_on_objects()),
+                Cell::Count(both.waits_unseen()),
                 Cell::Count(both.calls_without_kernel),
                 Cell::Count(both.calls)
             )

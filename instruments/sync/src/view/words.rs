@@ -1,0 +1,123 @@
+//! Semaphores and futex words.
+
+use super::{FIRST_ROWS, time};
+use crate::digest::{ContentionSummary, SyncDigest, SyncNames, UseFrom, WordSummary};
+use quaver_sync_analysis::sync::{WakerShare, WordUse};
+use quaver_view::{Block, Cell, Section, Table, Text, text};
+
+/// Words that have sentences.
+const WITH_SENTENCES: usize = 5;
+/// Threads and functions that a sentence names.
+const NAMED: usize = 2;
+
+/// The section with its semaphores and futex words.
+pub(super) fn with_words(section: Section, digest: &SyncDigest) -> Section {
+    let contention = &digest.summary.contention;
+    if contention.words.is_empty() {
+        return section;
+    }
+    let columns = [
+        "word",
+        "kind",
+        "used like",
+        "waits",
+        "waited",
+        "share",
+        "longest",
+        "threads",
+        "woken",
+        "woken again",
+    ];
+    let mut table = Table::new(columns)
+        .title("Semaphores and futex words")
+        .first_rows(2 * FIRST_ROWS)
+        .terminal_first(FIRST_ROWS);
+    for word in &contention.words {
+        let one = &word.figures;
+        table.row([
+            Cell::from(&*word.name),
+            one.kind.name().into(),
+            word.used_like.name().into(),
+            Cell::Count(one.wait.count),
+            time(one.wait.total_ns),
+            Cell::part(one.wait.total_ns, contention.word_wait.total_ns),
+            time(one.wait.max_ns),
+            Cell::Count(one.threads),
+            Cell::Count(one.woken),
+            Cell::Count(one.again),
+        ]);
+    }
+    let note = "Who holds a semaphore or futex word is not known: nobody records that. What it is used like is inferred.";
+    let sentences = contention.words.iter().take(WITH_SENTENCES).map(|word| sentence(word, &digest.names));
+    section.with(table).with(Block::List(sentences.collect())).with(Block::Note(note.into()))
+}
+
+fn wakers(all: &[WakerShare], names: &SyncNames) -> String {
+    let named = all.iter().take(NAMED).map(|one| {
+        let times = Cell::Count(one.wake_ups);
+        let inferred = match one.wake_ups - one.certain {
+            0 => String::new(),
+            inferred if inferred == one.wake_ups => ", inferred".to_owned(),
+            inferred => format!(", {} of them inferred", Cell::Count(inferred)),
+        };
+        format!("{} ({times} times{inferred})", names.thread(one.thread))
+    });
+    named.collect::<Vec<_>>().join(", ")
+}
+
+/// Where it was waited on, who woke, and why it counts as what it does.
+fn sentence(word: &WordSummary, names: &SyncNames) -> Text {
+    let one = &word.figures;
+    let mut words = format!("{}: waited {}", word.name, time(one.wait.total_ns));
+    let functions = word.waiter_functions.iter().take(NAMED).map(|one| &*one.name);
+    let functions = functions.collect::<Vec<_>>().join(", ");
+    if !functions.is_empty() {
+        words += &format!(" in {functions}");
+    }
+    words += ".";
+    if !one.wakers.is_empty() {
+        words += &format!(" Woken by {}.", wakers(&one.wakers, names));
+    }
+    if one.waker_unknown > 0 {
+        words += &format!(" By whom is not known of {} wake-ups.", Cell::Count(one.waker_unknown));
+    }
+    if word.used_like == WordUse::Lock {
+        words += &format!(" {}", word.why_a_lock());
+    }
+    words.into()
+}
+
+/// The one that was waited on for longest of those that are used so.
+pub(super) fn worst(contention: &ContentionSummary, is_like: WordUse) -> Option<&WordSummary> {
+    contention.words.iter().find(|word| word.used_like == is_like)
+}
+
+/// The word that was waited on for longest of those that are used like locks, for the verdict.
+pub(super) fn worst_of_locks(word: &WordSummary, names: &SyncNames) -> String {
+    let one = &word.figures;
+    let woken = match one.wakers.first() {
+        Some(waker) => format!(
+            ", which {} ended for {} of it",
+            names.thread(waker.thread),
+            Cell::part(waker.total_ns, one.wait.total_ns)
+        ),
+        None => String::new(),
+    };
+    let from = match word.used_like_from {
+        UseFrom::Runtime => "",
+        UseFrom::WakeUps => " used like a lock",
+    };
+    format!("{} for {}{from} whose owner is not known{woken}", time(one.wait.total_ns), word.name)
+}
+
+/// Words that may be locks or not, where threads waited on them for longer than so.
+pub(super) fn verdict(contention: &ContentionSummary, longer_than_ns: u64) -> Option<Text> {
+    let wait = &contention.unknown_wait;
+    let worst = worst(contention, WordUse::Unknown).filter(|_| wait.total_ns > longer_than_ns)?;
+    Some(text!(
+        "Threads waited {} on semaphores or futex words that may be locks or not, {} on {}.",
+        time(wait.total_ns),
+        time(worst.figures.wait.total_ns),
+        worst.name
+    ))
+}
