@@ -5,7 +5,7 @@ use super::names::SyncNames;
 use super::shares::Share;
 use super::words::WordSummary;
 use quaver_sync_analysis::sync::{Activity, Cause, CauseFigures, Pattern, Spending, ThreadShare, WordUse};
-use quaver_view::Cell;
+use quaver_view::{Cell, counted};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -148,8 +148,8 @@ fn batch(lock: &LockSummary, contention: &ContentionSummary) -> Option<Advice> {
         gain: None,
         at_most: false,
         evidence: vec![format!(
-            "It was handed over {} times, which took {} on average. It was held for {}.",
-            Cell::Count(one.contended),
+            "It was handed over {}, which took {} on average. It was held for {}.",
+            counted(one.contended, "time"),
             Cell::FineDuration(hand_over_ns),
             Cell::FineDuration(hold_ns)
         )],
@@ -165,10 +165,10 @@ fn lock_not_try(lock: &LockSummary, contention: &ContentionSummary) -> Option<Ad
         gain: None,
         at_most: false,
         evidence: vec![format!(
-            "Threads tried for {}, {} of their time: it was got {} times so, after {} tries that failed.",
+            "Threads tried for {}, {} of their time: it was got so {}. Tries that failed: {}.",
             time(one.tried.total_ns),
             Cell::part(one.tried.total_ns, lived_ns),
-            Cell::Count(one.tried.count),
+            counted(one.tried.count, "time"),
             Cell::Count(one.failed_tries)
         )],
     })
@@ -181,10 +181,10 @@ fn contended_word(word: &WordSummary, lived_ns: u64, names: &SyncNames) -> Optio
     (word.used_like == WordUse::Lock && matters).then(|| {
         let mut evidence = vec![
             format!(
-                "Threads waited {} for it, {} of their time, in {} waits.",
+                "Threads waited {} for it, {} of their time, in {}.",
                 time(one.wait.total_ns),
                 Cell::part(one.wait.total_ns, lived_ns),
-                Cell::Count(one.wait.count)
+                counted(one.wait.count, "wait")
             ),
             word.why_a_lock(),
         ];
@@ -192,7 +192,7 @@ fn contended_word(word: &WordSummary, lived_ns: u64, names: &SyncNames) -> Optio
             let thread = names.thread(waker.thread);
             let (ns, waits) = (time(waker.total_ns), Cell::Count(waker.wake_ups));
             evidence.push(format!(
-                "Who held it is not known. {thread} ended {waits} of the waits, which took {ns}."
+                "Who held it is not known. The most, {waits} of the waits with {ns}, were ended by {thread}."
             ));
         }
         Advice {

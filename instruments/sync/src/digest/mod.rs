@@ -137,6 +137,7 @@ pub fn conclude(run: &RunDir, manifest: Manifest, quiet: bool) -> anyhow::Result
         spans: &measured.lanes.spans,
         words: &measured.words,
         beginnings: &measured.beginnings,
+        own_threads: &facts.own_threads,
     };
     let mut names = names::look_up(&sources, &shared, maps);
     names.0.iter_mut().zip(&measured.spins).for_each(|(image, spins)| image.spins.clone_from(spins));

@@ -198,6 +198,8 @@ pub(super) struct Sources<'a> {
     pub(super) spans: &'a [Span],
     pub(super) words: &'a FutexWords,
     pub(super) beginnings: &'a Beginnings,
+    /// Threads of Quaver itself.
+    pub(super) own_threads: &'a [u32],
 }
 
 impl Sources<'_> {
@@ -277,12 +279,19 @@ pub(super) fn look_up(
             let name = || std::fs::read_to_string(format!("/proc/{}/comm", thread.0)).ok();
             let missing =
                 !sources.images.iter().any(|image| image.threads().iter().any(|one| one.tid == thread.0));
-            if let Some(name) = missing.then(name).flatten() {
-                first.threads.insert(thread.0, name.trim().to_owned());
-            }
+            let is_own = sources.own_threads.contains(&thread.0);
+            let name = missing.then(name).flatten().map(|name| name.trim().to_owned());
+            // Its number says whose it is: a program may call its threads what it likes.
+            let named = if is_own { Some(own_name(name.as_deref())) } else { name };
+            first.threads.extend(named.map(|name| (thread.0, name)));
         }
     }
     names
+}
+
+/// What a thread of Quaver itself is called. It may have ended since.
+fn own_name(name: Option<&str>) -> String {
+    format!("Quaver's own thread{}", name.map_or_else(String::new, |name| format!(" {name}")))
 }
 
 impl ImageNames {

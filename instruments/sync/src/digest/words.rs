@@ -4,7 +4,7 @@ use super::names::SyncNames;
 use super::shares::{Share, shares};
 use crate::record::runtimes;
 use quaver_sync_analysis::sync::{Sums, WordFigures, WordUse};
-use quaver_view::Cell;
+use quaver_view::{Cell, counted};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -57,11 +57,17 @@ impl WordSummary {
             UseFrom::Runtime => {
                 "That it is a lock is inferred from the function that waits on it.".to_owned()
             }
-            UseFrom::WakeUps => format!(
-                "That it is a lock is inferred: of {} threads that were woken on it, {} woke others on it next.",
-                Cell::Count(one.woken),
-                Cell::Count(one.passed_on)
-            ),
+            UseFrom::WakeUps => {
+                let again = match one.again_at_once {
+                    0 => String::new(),
+                    again => format!(" (after {} it waited again at once)", Cell::Count(again)),
+                };
+                format!(
+                    "That it is a lock is inferred: after {} of {}{again} the thread woke others on it next.",
+                    Cell::Count(one.passed_on),
+                    counted(one.woken, "wake-up")
+                )
+            }
         }
     }
 }

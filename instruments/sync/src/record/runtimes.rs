@@ -83,12 +83,15 @@ impl FutexWord {
 
 /// How the runtime uses a word with this label, where the runtime says so.
 pub fn used_like(label: &str) -> Option<WordUse> {
-    const USES: [(&str, WordUse); 6] = [
+    const USES: [(&str, WordUse); 9] = [
         ("Rust lock", WordUse::Lock),
         ("Rust condition", WordUse::Signal),
         ("Rust parked thread", WordUse::Signal),
         ("parking_lot parked thread", WordUse::Unknown),
         ("Go pool", WordUse::Signal),
+        ("OpenMP (libgomp) barrier", WordUse::Broadcast),
+        ("OpenMP (libomp) barrier", WordUse::Broadcast),
+        ("OpenMP (libiomp) barrier", WordUse::Broadcast),
         ("C library lock", WordUse::Lock),
     ];
     USES.iter().find(|(known, _)| *known == label).map(|(_, is_like)| *is_like)

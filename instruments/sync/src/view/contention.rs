@@ -3,7 +3,7 @@
 use super::{FIRST_ROWS, time, words};
 use crate::digest::{ContentionSummary, LockSummary, Share, SyncDigest, SyncNames, SyncSummary};
 use quaver_sync_analysis::sync::{Activity, LockFigures, Pattern, Spending, ThreadShare, WordUse};
-use quaver_view::{Block, Cell, Section, Table, Text, text};
+use quaver_view::{Block, Cell, Section, Table, Text, counted, text};
 
 /// Locks that are told in sentences.
 const TOLD: usize = 5;
@@ -13,6 +13,10 @@ const NAMED: usize = 2;
 const TRIED: &str = "tried";
 /// A part of a wait below this share is not worth words.
 const WORTH_TELLING: f64 = 0.05;
+
+fn tries(count: u64) -> String {
+    format!("{} {}", Cell::Count(count), if count == 1 { "try" } else { "tries" })
+}
 
 /// How often a lock was got, as exactly as that is known.
 fn got(lock: &LockFigures) -> Cell {
@@ -124,10 +128,10 @@ fn sentence(lock: &LockSummary, digest: &SyncDigest) -> Text {
     let mut words = format!("{}: waited {}.", lock.name, time(one.wait.total_ns));
     if one.tried.count > 0 {
         words += &format!(
-            " Got {} times in loops of tries, after {} in all and {} tries that failed, the longest {}.",
-            Cell::Count(one.tried.count),
+            " Got {} in loops of tries, after {} in all and {} that failed, the longest {}.",
+            counted(one.tried.count, "time"),
             time(one.tried.total_ns),
-            Cell::Count(one.failed_tries),
+            tries(one.failed_tries),
             time(one.tried.max_ns)
         );
     }
@@ -136,11 +140,11 @@ fn sentence(lock: &LockSummary, digest: &SyncDigest) -> Text {
     }
     if let Some(pair) = one.pairs.first() {
         words += &format!(
-            " Largest pair: {} for {}, {} in {} holds.",
+            " Largest pair: {} for {}, {} in {}.",
             names.thread(pair.waiter),
             names.thread(pair.owner),
             time(pair.total_ns),
-            Cell::Count(pair.holds)
+            counted(pair.holds, "hold")
         );
     }
     let sites = parts(&lock.owner_functions, one.held_ns);
@@ -198,8 +202,8 @@ fn evidence(pattern: Pattern, lock: &LockSummary, names: &SyncNames) -> String {
     let one = &lock.figures;
     match pattern {
         Pattern::Barging => format!(
-            " Barging: {} holds by threads that had asked later than one that waited, {} of the wait.",
-            Cell::Count(one.overtaken.count),
+            " Barging: {} by threads that had asked later than one that waited, {} of the wait.",
+            counted(one.overtaken.count, "hold"),
             time(one.overtaken.total_ns)
         ),
         Pattern::Convoy => format!(

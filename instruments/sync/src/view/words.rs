@@ -1,9 +1,9 @@
 //! Semaphores and futex words.
 
 use super::{FIRST_ROWS, time};
-use crate::digest::{ContentionSummary, SyncDigest, SyncNames, UseFrom, WordSummary};
+use crate::digest::{ContentionSummary, SyncDigest, SyncNames, WordSummary};
 use quaver_sync_analysis::sync::{WakerShare, WordUse};
-use quaver_view::{Block, Cell, Section, Table, Text, text};
+use quaver_view::{Block, Cell, Section, Table, Text, counted, text};
 
 /// Words that have sentences.
 const WITH_SENTENCES: usize = 5;
@@ -44,23 +44,24 @@ pub(super) fn with_words(section: Section, digest: &SyncDigest) -> Section {
             time(one.wait.max_ns),
             Cell::Count(one.threads),
             Cell::Count(one.woken),
-            Cell::Count(one.again),
+            Cell::Count(one.again_at_once),
         ]);
     }
-    let note = "Who holds a semaphore or futex word is not known: nobody records that. What it is used like is inferred.";
+    let note = "Who holds a semaphore or futex word is not known: nobody records that. What it is used like is inferred. Again \
+                at once: a thread that was woken waited again within 50 µs, since it found nothing or was quick.";
     let sentences = contention.words.iter().take(WITH_SENTENCES).map(|word| sentence(word, &digest.names));
     section.with(table).with(Block::List(sentences.collect())).with(Block::Note(note.into()))
 }
 
 fn wakers(all: &[WakerShare], names: &SyncNames) -> String {
     let named = all.iter().take(NAMED).map(|one| {
-        let times = Cell::Count(one.wake_ups);
+        let times = counted(one.wake_ups, "time");
         let inferred = match one.wake_ups - one.certain {
             0 => String::new(),
             inferred if inferred == one.wake_ups => ", inferred".to_owned(),
             inferred => format!(", {} of them inferred", Cell::Count(inferred)),
         };
-        format!("{} ({times} times{inferred})", names.thread(one.thread))
+        format!("{} ({times}{inferred})", names.thread(one.thread))
     });
     named.collect::<Vec<_>>().join(", ")
 }
@@ -79,7 +80,7 @@ fn sentence(word: &WordSummary, names: &SyncNames) -> Text {
         words += &format!(" Woken by {}.", wakers(&one.wakers, names));
     }
     if one.waker_unknown > 0 {
-        words += &format!(" By whom is not known of {} wake-ups.", Cell::Count(one.waker_unknown));
+        words += &format!(" By whom is not known of {}.", counted(one.waker_unknown, "wake-up"));
     }
     if word.used_like == WordUse::Lock {
         words += &format!(" {}", word.why_a_lock());
@@ -95,19 +96,11 @@ pub(super) fn worst(contention: &ContentionSummary, is_like: WordUse) -> Option<
 /// The word that was waited on for longest of those that are used like locks, for the verdict.
 pub(super) fn worst_of_locks(word: &WordSummary, names: &SyncNames) -> String {
     let one = &word.figures;
-    let woken = match one.wakers.first() {
-        Some(waker) => format!(
-            ", which {} ended for {} of it",
-            names.thread(waker.thread),
-            Cell::part(waker.total_ns, one.wait.total_ns)
-        ),
-        None => String::new(),
-    };
-    let from = match word.used_like_from {
-        UseFrom::Runtime => "",
-        UseFrom::WakeUps => " used like a lock",
-    };
-    format!("{} for {}{from} whose owner is not known{woken}", time(one.wait.total_ns), word.name)
+    let woken = one.wakers.first().map_or_else(String::new, |waker| {
+        let part = Cell::part(waker.total_ns, one.wait.total_ns);
+        format!("; {} ended {part} of it", names.thread(waker.thread))
+    });
+    format!("{} for {}. Its owner is not known{woken}", time(one.wait.total_ns), word.name)
 }
 
 /// Words that may be locks or not, where threads waited on them for longer than so.

@@ -417,8 +417,10 @@ pub struct WordFigures {
     pub wakes_all: u64,
     /// Of `woken`: the thread called to wake others on the word before it waited on it again.
     pub passed_on: u64,
-    /// Of `woken`: the thread waited on the word again first. Of a lock, another thread was faster.
+    /// Of `woken`: the thread waited on the word again first.
     pub again: u64,
+    /// Of these: within 50 µs. It found nothing, or what it did took no longer.
+    pub again_at_once: u64,
     /// Where it was waited on.
     pub waiter_sites: Vec<PlaceShare>,
 }
@@ -426,17 +428,20 @@ pub struct WordFigures {
 impl WordFigures {
     /// How it is used, as far as its wake-ups tell.
     pub const fn used_like(&self) -> WordUse {
+        let used = self.woken - self.again_at_once;
+        let is_passed_on = self.passed_on >= TELLING_WAKE_UPS && 2 * self.passed_on >= used;
         if self.woken < TELLING_WAKE_UPS {
-            WordUse::Unknown
-        } else if self.wakes_all > self.wakes_one {
-            WordUse::Broadcast
-        } else if 2 * self.passed_on >= self.woken {
-            WordUse::Lock
-        } else if matches!(self.kind, WordKind::Semaphore) {
+            return WordUse::Unknown;
+        }
+        match (is_passed_on, self.wakes_all > self.wakes_one) {
+            (true, false) => WordUse::Lock,
+            // All are woken for a lock that one of them gets. Of two threads it may be a barrier.
+            (true, true) if 4 * self.again_at_once >= self.woken => WordUse::Lock,
+            (true, true) => WordUse::Unknown,
+            (false, true) => WordUse::Broadcast,
             // Posts that nobody waits for are not recorded.
-            WordUse::Unknown
-        } else {
-            WordUse::Signal
+            (false, false) if matches!(self.kind, WordKind::Semaphore) => WordUse::Unknown,
+            (false, false) => WordUse::Signal,
         }
     }
 }

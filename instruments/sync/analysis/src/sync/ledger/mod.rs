@@ -198,13 +198,13 @@ impl Ledger {
     fn wait_on(&mut self, event: &SyncEvent, slot: u32, spending: Spending) {
         self.enter(event, slot, spending);
         let key = ObjectKey::of(event.process, event.object);
-        if self.threads[slot as usize].takes_up(key) {
-            self.words.again(key);
+        if let Some(woken_ns) = self.threads[slot as usize].takes_up(key) {
+            self.words.again(key, self.now_ns - woken_ns);
         }
     }
 
     fn wake_on(&mut self, slot: u32, key: ObjectKey, most: u32) {
-        let passes_on = self.threads[slot as usize].takes_up(key);
+        let passes_on = self.threads[slot as usize].takes_up(key).is_some();
         self.words.wakes(key, most, passes_on);
     }
 
@@ -212,7 +212,7 @@ impl Ledger {
         let call = self.threads[slot as usize].call.take_if(|call| call.spending == spending);
         let Some(call) = call else { return };
         if event.outcome == SyncOutcome::Ok {
-            self.threads[slot as usize].was_woken_on(call.object);
+            self.threads[slot as usize].was_woken_on(call.object, self.now_ns);
         }
         self.end_word(slot, &call, Some(event.outcome), self.now_ns);
     }

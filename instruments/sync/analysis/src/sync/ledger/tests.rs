@@ -68,6 +68,7 @@ fn conserves(found: &Contention) {
     for word in &found.words {
         assert_eq!(word.woken + word.changed + word.given_up, word.wait.count, "{word:?}");
         assert!(word.passed_on + word.again <= word.woken, "{word:?}");
+        assert!(word.again_at_once <= word.again, "{word:?}");
         let by_waiter =
             word.waiters.iter().fold((0, 0), |sum, one| (sum.0 + one.waits, sum.1 + one.total_ns));
         // Those whose waits took no time are left out.
@@ -439,10 +440,32 @@ fn how_a_word_is_woken_says_what_it_is_like() {
     (0..8).for_each(|at| wait_on(&mut signal, at * 1_000, 1, 2, 1));
     let (is_like, word) = used(&signal);
     assert_eq!((is_like, word.woken, word.passed_on, word.again), (WordUse::Signal, 8, 0, 7));
-    // They wake each other, but all at once: a barrier.
-    let mut barrier = Scene::new();
-    (0..8_u32).for_each(|at| wait_on(&mut barrier, u64::from(at) * 1_000, 1 + at % 2, 2 - at % 2, u32::MAX));
-    assert_eq!(used(&barrier).0, WordUse::Broadcast);
+    // All of three are woken, and work on: a barrier. Of two that may be a lock.
+    let meet = |threads: u32, again_us: u64| {
+        let mut scene = Scene::new();
+        for round in 0..8 {
+            let (us, last) = (u64::from(round) * 1_000, 1 + round % threads);
+            let others = (1..=threads).filter(|thread| *thread != last);
+            others.clone().for_each(|thread| drop(scene.at(us, thread, FutexWaitEntry, L)));
+            scene.at(us + 90, last, FutexWakeEntry, L).detail = u32::MAX;
+            scene.at(us + 91, last, FutexWakeExit, L).detail = threads - 1;
+            others.clone().for_each(|thread| drop(scene.at(us + 100, thread, FutexWaitExit, L)));
+            // But for who is next, they find nothing and wait again at once.
+            for thread in others.filter(|thread| again_us > 0 && *thread != 1 + (round + 1) % threads) {
+                scene.at(us + 100 + again_us, thread, FutexWaitEntry, L);
+                scene.at(us + 990, thread, FutexWaitExit, L).outcome = SyncOutcome::Timeout;
+            }
+        }
+        used(&scene)
+    };
+    assert_eq!(meet(5, 0).0, WordUse::Broadcast);
+    assert_eq!(meet(2, 0).0, WordUse::Unknown);
+    // All are woken for one hold: a lock that one of them gets.
+    let (is_like, word) = meet(5, 20);
+    assert_eq!((is_like, word.woken, word.passed_on, word.again_at_once), (WordUse::Lock, 32, 7, 24));
+    // Who waits again later has done something.
+    let (is_like, word) = meet(5, 200);
+    assert_eq!((is_like, word.again, word.again_at_once), (WordUse::Broadcast, 24, 0));
     // Too few wake-ups say nothing, and of a semaphore those that do not come back say nothing either.
     let mut few = Scene::new();
     (0..3_u32).for_each(|at| wait_on(&mut few, u64::from(at) * 1_000, 1 + at % 2, 2 - at % 2, 1));

@@ -55,8 +55,8 @@ pub(super) struct Thread {
     pub(super) call: Option<Call>,
     /// Lock that it tries to get, and since when.
     pub(super) row: Option<(ObjectKey, u64)>,
-    /// Words on which it was woken, and has neither waited nor woken others since.
-    woken_on: Vec<ObjectKey>,
+    /// Words on which it was woken, and when. It has neither waited nor woken others on them since.
+    woken_on: Vec<(ObjectKey, u64)>,
     pub(super) ended: bool,
     /// As the kernel numbers it: the smaller, the more urgent.
     pub(super) priority: Option<i16>,
@@ -135,17 +135,17 @@ impl Thread {
     }
 
     /// It was woken on a word.
-    pub(super) fn was_woken_on(&mut self, word: ObjectKey) {
+    pub(super) fn was_woken_on(&mut self, word: ObjectKey, now_ns: u64) {
         if self.woken_on.len() >= KEPT_WORDS {
             self.woken_on.remove(0);
         }
-        self.woken_on.push(word);
+        self.woken_on.push((word, now_ns));
     }
 
-    /// It does something on this word; whether it was woken on it, and this is the first that it does there since.
-    pub(super) fn takes_up(&mut self, word: ObjectKey) -> bool {
-        let found = self.woken_on.iter().position(|one| *one == word);
-        found.map(|at| self.woken_on.remove(at)).is_some()
+    /// It does something on this word: when it was woken on it, if this is the first that it does there since.
+    pub(super) fn takes_up(&mut self, word: ObjectKey) -> Option<u64> {
+        let found = self.woken_on.iter().position(|(one, _)| *one == word)?;
+        Some(self.woken_on.remove(found).1)
     }
 
     /// What its time went into so far.

@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 
 /// Words kept; waits on those that come later are in the totals only.
 const KEPT_WORDS: usize = 65_536;
+/// A thread that waits again so soon after it was woken found nothing, or what it did took no longer.
+const AT_ONCE_NS: u64 = 50_000;
 
 /// A wait that is over.
 #[derive(Clone, Copy, Debug)]
@@ -129,10 +131,11 @@ impl Words {
         one.passed_on += u64::from(passes_on);
     }
 
-    /// A thread that was woken on the word waits on it again, and has not woken anybody on it.
-    pub(super) fn again(&mut self, key: ObjectKey) {
+    /// A thread that was woken on the word waits on it again so much later, and has not woken anybody on it.
+    pub(super) fn again(&mut self, key: ObjectKey, later_ns: u64) {
         if let Some(word) = self.all.get_mut(&key) {
             word.figures.again += 1;
+            word.figures.again_at_once += u64::from(later_ns <= AT_ONCE_NS);
         }
     }
 
