@@ -41,14 +41,19 @@ fn main() {
 }
 "#;
 
-/// A thread of Rust parks until another one has work for it.
+/// A thread of Rust parks until another one has work for it, and does nothing else that sleeps.
 const RUST_PARK: &str = r#"
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 static WORK: AtomicU64 = AtomicU64::new(0);
+fn sleeps() -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.unwrap().trim().parse().unwrap()
+}
 fn main() {
     let worker = std::thread::spawn(|| {
-        let mut waited = Duration::ZERO;
+        let (mut waited, before) = (Duration::ZERO, sleeps());
         for want in 1..=40 {
             let from = Instant::now();
             while WORK.load(Ordering::Acquire) < want {
@@ -56,7 +61,7 @@ fn main() {
             }
             waited += from.elapsed();
         }
-        println!("{} 40", waited.as_nanos());
+        println!("{} {}", waited.as_nanos(), sleeps() - before);
     });
     for item in 1..=40 {
         std::thread::sleep(Duration::from_millis(5));
@@ -136,7 +141,7 @@ int main()
 }
 "#;
 
-/// Three threads hold a semaphore for 4 ms each in turns, as a lock, and a mutex in the same way. A wait counts if the thread went to
+/// Three threads hold a semaphore for 5 ms each in turns, as a lock, and a mutex for 2 ms. A wait counts if the thread went to
 /// sleep in it by the kernel's count.
 const SEMAPHORE: &str = r#"
 #define _GNU_SOURCE
@@ -171,7 +176,7 @@ static void *run(void *by_mutex)
 			sem_wait(&gate);
 		waited += now() - from;
 		waits += sleeps() > before;
-		usleep(4000);
+		usleep(by_mutex ? 2000 : 5000);
 		if (by_mutex)
 			pthread_mutex_unlock(&mutex);
 		else
@@ -343,6 +348,7 @@ fn a_parked_thread_waits_for_no_lock() {
     let [word] = run.large()[..] else { panic!("{:?}", run.words()) };
     run.assert_agrees(word, &run.own, "/woken");
     assert_eq!((&word["used_like"], number(word, "/passed_on")), (&"signal".into(), 0), "{word}");
+    assert_eq!(word["runtime"], "Rust parked thread", "{word}");
     assert_eq!(number(&run.summary, "/contention/lock_like_wait/count"), 0);
     assert!(!run.page.contains("for locks (") && !run.page.contains("may be locks"), "{}", run.page);
     let advice = run.summary["advice"].as_array().expect("a list");

@@ -178,6 +178,9 @@ impl FutexWords {
         }
         let new = FutexWord { call_site: event.call_site, ..FutexWord::default() };
         let word = self.0.entry(key).or_insert(new);
+        if waits && !word.by_waiter {
+            (word.call_site, word.by_waiter) = (event.call_site, true);
+        }
         word.wakes_one += u64::from(wakes && event.detail <= 1);
         word.wakes_all += u64::from(wakes && event.detail > 1);
     }

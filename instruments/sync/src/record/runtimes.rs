@@ -16,7 +16,7 @@ struct Runtime {
 }
 
 /// The first that fits counts. Functions stand before files, since runtimes in Rust and C++ are part of the program's own file.
-const RUNTIMES: [Runtime; 19] = [
+const RUNTIMES: [Runtime; 21] = [
     // Its locks and conditions put threads to sleep on words of their own.
     function("parking_lot", "parking_lot", "parked thread", "parked thread"),
     function("3std3sys4sync5mutex", "Rust", "lock", "lock"),
@@ -26,6 +26,8 @@ const RUNTIMES: [Runtime; 19] = [
     function("3std3sys4sync7condvar", "Rust", "condition", "condition"),
     function("std::sys::sync::condvar", "Rust", "condition", "condition"),
     function("thread_park", "Rust", "parked thread", "parked thread"),
+    function("std::thread::park", "Rust", "parked thread", "parked thread"),
+    function("std::thread::functions::park", "Rust", "parked thread", "parked thread"),
     function("__platform_wait", "C++", "atomic wait", "atomic wait"),
     function("runtime.futex", "Go", "pool", "pool"),
     // Conditions, events and queues are made of such locks, too.
@@ -57,8 +59,10 @@ const fn function(
 /// What is known of a futex word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FutexWord {
-    /// Where a call about it returned to first.
+    /// Where the first wait on it returned to; until there is one, the first call about it.
     pub call_site: u64,
+    /// That was a wait.
+    pub by_waiter: bool,
     /// Calls that wake one waiter.
     pub wakes_one: u64,
     /// Calls that wake several.
@@ -117,7 +121,8 @@ mod tests {
 
     #[test]
     fn a_word_is_named_after_who_waits_and_how_it_is_woken() {
-        let word = |wakes_one, wakes_all| FutexWord { call_site: 1, wakes_one, wakes_all };
+        let word =
+            |wakes_one, wakes_all| FutexWord { call_site: 1, wakes_one, wakes_all, ..FutexWord::default() };
         let label = |word: FutexWord, file, function| word.label(file, function).unwrap_or_default();
         assert_eq!(
             label(word(0, 5), "libgomp.so.1.0.0", "libgomp.so.1.0.0+0x1e0"),

@@ -26,7 +26,7 @@ pub(super) fn with_words(section: Section, digest: &SyncDigest) -> Section {
         "longest",
         "threads",
         "woken",
-        "woken again",
+        "again at once",
     ];
     let mut table = Table::new(columns)
         .title("Semaphores and futex words")
