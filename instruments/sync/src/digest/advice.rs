@@ -60,6 +60,9 @@ pub(super) fn of(contention: &ContentionSummary, causes: &[CauseFigures], names:
         .into_iter()
         .flatten(),
     );
+    if let Some(words) = contention.tries_left_out() {
+        all.iter_mut().filter(|one| one.gain.is_some()).for_each(|one| one.evidence.push(words.clone()));
+    }
     all.sort_by(|one, other| other.gain.unwrap_or(0.0).total_cmp(&one.gain.unwrap_or(0.0)));
     all
 }

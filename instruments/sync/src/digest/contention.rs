@@ -7,6 +7,7 @@ use super::words::{self, WordSummary};
 use quaver_host::names::system_call_name;
 use quaver_sync_analysis::replay::{Gains, LockGain};
 use quaver_sync_analysis::sync::{ConditionFigures, Contention, LockFigures, Sums, ThreadTime, WordUse};
+use quaver_view::Cell;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -50,6 +51,15 @@ pub struct ContentionSummary {
     pub unnamed: Vec<String>,
     /// Where the time of each thread went.
     pub threads: Vec<ThreadSummary>,
+}
+
+impl ContentionSummary {
+    /// What no replay has, and so no gain; none where nobody tried in a loop.
+    pub fn tries_left_out(&self) -> Option<String> {
+        let failed: u64 = self.locks.iter().map(|lock| lock.figures.failed_tries).sum();
+        let tries = if failed == 1 { "try" } else { "tries" };
+        (failed > 0).then(|| format!("The replay leaves out {} {tries} that failed.", Cell::Count(failed)))
+    }
 }
 
 /// One lock.

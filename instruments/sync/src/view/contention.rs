@@ -102,8 +102,9 @@ fn replay_notes(contention: &ContentionSummary) -> Option<Text> {
         return None;
     }
     let part = if replay.complete { "the run" } else { "the beginning of the run" };
+    let tries = contention.tries_left_out().map_or_else(String::new, |words| format!(" {words}"));
     Some(text!(
-        "If halved: {part} would be so much shorter with holds half as long, by replay. Without a change: {lengths}."
+        "If halved: {part} would be so much shorter with holds half as long, by replay. Without a change: {lengths}.{tries}"
     ))
 }
 
