@@ -36,7 +36,8 @@ fn run() {
     println!("{} {slept}", waited.as_nanos());
 }
 fn main() {
-    let threads: Vec<_> = (0..3).map(|_| std::thread::spawn(run)).collect();
+    let named = |at: usize| std::thread::Builder::new().name(format!("holder-{at}"));
+    let threads: Vec<_> = (0..3).map(|at| named(at).spawn(run).unwrap()).collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 "#;
@@ -334,6 +335,8 @@ fn a_mutex_of_rust_has_a_row_and_no_owner() {
     assert_eq!(word["used_like_from"], "runtime");
     assert!(word["waiter_functions"][0]["name"].to_string().contains("utex"), "{word}");
     run.assert_is_told_as_a_lock("Rust lock");
+    // Rust names its threads after their start.
+    assert!(run.page.contains("holder-"), "{}", run.page);
     // No lock of the thread library was waited for.
     assert_eq!(number(&run.summary, "/contention/wait/count"), 0);
 }

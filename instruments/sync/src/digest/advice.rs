@@ -4,7 +4,7 @@ use super::contention::{ConditionSummary, ContentionSummary, LockSummary};
 use super::names::SyncNames;
 use super::shares::Share;
 use super::words::WordSummary;
-use quaver_sync_analysis::sync::{Activity, Cause, CauseFigures, Pattern, Spending, ThreadShare, WordUse};
+use quaver_sync_analysis::sync::{Activity, Cause, CauseFigures, Pattern, Spending, ThreadShare};
 use quaver_view::{Cell, counted};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -181,7 +181,7 @@ fn lock_not_try(lock: &LockSummary, contention: &ContentionSummary) -> Option<Ad
 fn contended_word(word: &WordSummary, lived_ns: u64, names: &SyncNames) -> Option<Advice> {
     let one = &word.figures;
     let matters = one.wait.total_ns as f64 >= MATTERS * lived_ns as f64;
-    (word.used_like == WordUse::Lock && matters).then(|| {
+    (word.is_lock_like() && matters).then(|| {
         let mut evidence = vec![
             format!(
                 "Threads waited {} for it, {} of their time, in {}.",

@@ -6,7 +6,7 @@ use super::shares::{Share, shares};
 use super::words::{self, WordSummary};
 use quaver_host::names::system_call_name;
 use quaver_sync_analysis::replay::{Gains, LockGain};
-use quaver_sync_analysis::sync::{ConditionFigures, Contention, LockFigures, Sums, ThreadTime, WordUse};
+use quaver_sync_analysis::sync::{ConditionFigures, Contention, LockFigures, Sums, ThreadTime};
 use quaver_view::Cell;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -39,7 +39,7 @@ pub struct ContentionSummary {
     pub word_wait: Sums,
     /// Of these, waits on words that are used like locks. That is inferred.
     pub lock_like_wait: Sums,
-    /// Of these, waits on words of which it is not known what they are used like.
+    /// Of these, waits on words that were woken four times or more, and may be locks or not.
     pub unknown_wait: Sums,
     /// The semaphores and futex words that were waited on for longest.
     pub words: Vec<WordSummary>,
@@ -162,8 +162,8 @@ pub(super) fn name(found: Contention, gains: Gains, names: &SyncNames) -> Conten
         locks,
         locks_left_out: found.locks_left_out,
         word_wait: found.word_wait,
-        lock_like_wait: words::used(&words, WordUse::Lock),
-        unknown_wait: words::used(&words, WordUse::Unknown),
+        lock_like_wait: words::sum(&words, WordSummary::is_lock_like),
+        unknown_wait: words::sum(&words, WordSummary::may_be_lock),
         words,
         words_left_out: found.words_left_out,
         replay: gains,

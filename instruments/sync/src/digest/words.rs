@@ -50,6 +50,16 @@ impl WordSummary {
         }
     }
 
+    /// It is used like a lock.
+    pub fn is_lock_like(&self) -> bool {
+        self.used_like == WordUse::Lock
+    }
+
+    /// It was woken often, and may be a lock or not. A word that was hardly woken is somebody's sleep.
+    pub fn may_be_lock(&self) -> bool {
+        self.used_like == WordUse::Unknown && self.figures.is_woken_often()
+    }
+
     /// Why it counts as a lock, in a sentence.
     pub(crate) fn why_a_lock(&self) -> String {
         let one = &self.figures;
@@ -72,10 +82,9 @@ impl WordSummary {
     }
 }
 
-/// Waits on the words that are used so.
-pub(super) fn used(words: &[WordSummary], is_like: WordUse) -> Sums {
+/// Waits on the words that are such.
+pub(super) fn sum(words: &[WordSummary], is_such: fn(&WordSummary) -> bool) -> Sums {
     let mut wait = Sums::default();
-    let those = words.iter().filter(|word| word.used_like == is_like);
-    those.for_each(|word| wait.merge(&word.figures.wait));
+    words.iter().filter(|word| is_such(word)).for_each(|word| wait.merge(&word.figures.wait));
     wait
 }

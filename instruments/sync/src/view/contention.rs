@@ -2,7 +2,7 @@
 
 use super::{FIRST_ROWS, time, words};
 use crate::digest::{ContentionSummary, LockSummary, Share, SyncDigest, SyncNames, SyncSummary};
-use quaver_sync_analysis::sync::{Activity, LockFigures, Pattern, Spending, ThreadShare, WordUse};
+use quaver_sync_analysis::sync::{Activity, LockFigures, Pattern, Spending, ThreadShare};
 use quaver_view::{Block, Cell, Section, Table, Text, counted, text};
 
 /// Locks that are told in sentences.
@@ -24,14 +24,14 @@ fn got(lock: &LockFigures) -> Cell {
     if lock.free_is_estimate { text!("about {times}").into() } else { times }
 }
 
-/// The locks, semaphores and futex words; none without waits for any.
+/// The locks, and the words that are used like locks; none without waits for any.
 pub(super) fn locks(digest: &SyncDigest) -> Option<Section> {
     let contention = &digest.summary.contention;
     let note =
         "whole waits, from the call to its return; the classes above count only what follows a release";
     let section = Section::new("contention", "Waiting for locks").note(note);
     let section = if has_locks(contention) { with_locks(section, digest) } else { section };
-    let section = words::with_words(section, digest);
+    let section = words::with_locks(section, digest);
     let notes = contention.unnamed.iter().map(|words| Block::Note(words.as_str().into()));
     (!section.blocks.is_empty()).then(|| notes.fold(section, Section::with))
 }
@@ -257,7 +257,7 @@ pub(super) fn verdict(summary: &SyncSummary, names: &SyncNames) -> Option<Text> 
     let of_locks_ns = contention.wait.total_ns + contention.tried.total_ns;
     let whole_ns = of_locks_ns + contention.lock_like_wait.total_ns;
     let lock = contention.locks.first();
-    let word = words::worst(contention, WordUse::Lock);
+    let word = contention.words.iter().find(|word| word.is_lock_like());
     let sought_ns = lock.map_or(0, |lock| lock.figures.sought_ns());
     let worst = match word.filter(|word| word.figures.wait.total_ns > sought_ns) {
         Some(word) => Some(words::worst_of_locks(word, names)),

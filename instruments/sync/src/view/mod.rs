@@ -31,6 +31,7 @@ pub fn document(digest: &SyncDigest) -> Document {
         sizes::section(&summary.results.classes),
         why::section(digest),
         contention::locks(digest),
+        words::others(digest),
         late::offenders("objects", "Locks and conditions", "late operations by object", &summary.objects),
         summary.facts.call_sites.then_some(&summary.call_sites).and_then(|sites| {
             late::offenders("call-sites", "Call sites", "late operations by calling function", sites)

@@ -2,7 +2,7 @@
 
 use super::{FIRST_ROWS, time};
 use crate::digest::{ContentionSummary, SyncDigest, SyncNames, WordSummary};
-use quaver_sync_analysis::sync::{WakerShare, WordUse};
+use quaver_sync_analysis::sync::WakerShare;
 use quaver_view::{Block, Cell, Section, Table, Text, counted, text};
 
 /// Words that have sentences.
@@ -10,10 +10,29 @@ const WITH_SENTENCES: usize = 5;
 /// Threads and functions that a sentence names.
 const NAMED: usize = 2;
 
-/// The section with its semaphores and futex words.
-pub(super) fn with_words(section: Section, digest: &SyncDigest) -> Section {
+/// The section with the words that are used like locks.
+pub(super) fn with_locks(section: Section, digest: &SyncDigest) -> Section {
+    let title = "Semaphores and futex words that are used like locks (inferred)";
+    with_words(section, Some(title), digest, WordSummary::is_lock_like)
+}
+
+/// All other words; none without waits on any.
+pub(super) fn others(digest: &SyncDigest) -> Option<Section> {
+    let section = Section::new("words", "Waiting on other semaphores and futex words")
+        .note("whole waits, by signals, at barriers, of threads without work");
+    let section = with_words(section, None, digest, |word| !word.is_lock_like());
+    (!section.blocks.is_empty()).then_some(section)
+}
+
+fn with_words(
+    section: Section,
+    title: Option<&str>,
+    digest: &SyncDigest,
+    is_such: fn(&WordSummary) -> bool,
+) -> Section {
     let contention = &digest.summary.contention;
-    if contention.words.is_empty() {
+    let words: Vec<&WordSummary> = contention.words.iter().filter(|word| is_such(word)).collect();
+    if words.is_empty() {
         return section;
     }
     let columns = [
@@ -28,11 +47,11 @@ pub(super) fn with_words(section: Section, digest: &SyncDigest) -> Section {
         "woken",
         "again at once",
     ];
-    let mut table = Table::new(columns)
-        .title("Semaphores and futex words")
-        .first_rows(2 * FIRST_ROWS)
-        .terminal_first(FIRST_ROWS);
-    for word in &contention.words {
+    let mut table = Table::new(columns).first_rows(2 * FIRST_ROWS).terminal_first(FIRST_ROWS);
+    if let Some(title) = title {
+        table = table.title(title);
+    }
+    for word in &words {
         let one = &word.figures;
         table.row([
             Cell::from(&*word.name),
@@ -49,7 +68,7 @@ pub(super) fn with_words(section: Section, digest: &SyncDigest) -> Section {
     }
     let note = "Who holds a semaphore or futex word is not known: nobody records that. What it is used like is inferred. Again \
                 at once: a thread that was woken waited again within 50 µs, since it found nothing or was quick.";
-    let sentences = contention.words.iter().take(WITH_SENTENCES).map(|word| sentence(word, &digest.names));
+    let sentences = words.iter().take(WITH_SENTENCES).map(|word| sentence(word, &digest.names));
     section.with(table).with(Block::List(sentences.collect())).with(Block::Note(note.into()))
 }
 
@@ -82,15 +101,10 @@ fn sentence(word: &WordSummary, names: &SyncNames) -> Text {
     if one.waker_unknown > 0 {
         words += &format!(" By whom is not known of {}.", counted(one.waker_unknown, "wake-up"));
     }
-    if word.used_like == WordUse::Lock {
+    if word.is_lock_like() {
         words += &format!(" {}", word.why_a_lock());
     }
     words.into()
-}
-
-/// The one that was waited on for longest of those that are used so.
-pub(super) fn worst(contention: &ContentionSummary, is_like: WordUse) -> Option<&WordSummary> {
-    contention.words.iter().find(|word| word.used_like == is_like)
 }
 
 /// The word that was waited on for longest of those that are used like locks, for the verdict.
@@ -106,7 +120,8 @@ pub(super) fn worst_of_locks(word: &WordSummary, names: &SyncNames) -> String {
 /// Words that may be locks or not, where threads waited on them for longer than so.
 pub(super) fn verdict(contention: &ContentionSummary, longer_than_ns: u64) -> Option<Text> {
     let wait = &contention.unknown_wait;
-    let worst = worst(contention, WordUse::Unknown).filter(|_| wait.total_ns > longer_than_ns)?;
+    let worst = contention.words.iter().find(|word| word.may_be_lock());
+    let worst = worst.filter(|_| wait.total_ns > longer_than_ns)?;
     Some(text!(
         "Threads waited {} on semaphores or futex words that may be locks or not, {} on {}.",
         time(wait.total_ns),

@@ -426,11 +426,16 @@ pub struct WordFigures {
 }
 
 impl WordFigures {
+    /// It was woken often enough for its wake-ups to say something.
+    pub const fn is_woken_often(&self) -> bool {
+        self.woken >= TELLING_WAKE_UPS
+    }
+
     /// How it is used, as far as its wake-ups tell.
     pub const fn used_like(&self) -> WordUse {
         let used = self.woken - self.again_at_once;
         let is_passed_on = self.passed_on >= TELLING_WAKE_UPS && 2 * self.passed_on >= used;
-        if self.woken < TELLING_WAKE_UPS {
+        if !self.is_woken_often() {
             return WordUse::Unknown;
         }
         match (is_passed_on, self.wakes_all > self.wakes_one) {
