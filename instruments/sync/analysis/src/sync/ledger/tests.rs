@@ -446,10 +446,14 @@ fn how_a_word_is_woken_says_what_it_is_like() {
         for round in 0..8 {
             let (us, last) = (u64::from(round) * 1_000, 1 + round % threads);
             let others = (1..=threads).filter(|thread| *thread != last);
-            others.clone().for_each(|thread| drop(scene.at(us, thread, FutexWaitEntry, L)));
+            for thread in others.clone() {
+                scene.at(us, thread, FutexWaitEntry, L);
+            }
             scene.at(us + 90, last, FutexWakeEntry, L).detail = u32::MAX;
             scene.at(us + 91, last, FutexWakeExit, L).detail = threads - 1;
-            others.clone().for_each(|thread| drop(scene.at(us + 100, thread, FutexWaitExit, L)));
+            for thread in others.clone() {
+                scene.at(us + 100, thread, FutexWaitExit, L);
+            }
             // But for who is next, they find nothing and wait again at once.
             for thread in others.filter(|thread| again_us > 0 && *thread != 1 + (round + 1) % threads) {
                 scene.at(us + 100 + again_us, thread, FutexWaitEntry, L);
