@@ -3,6 +3,7 @@
 
 mod sync_run;
 
+use quaver_view::Cell;
 use serde_json::Value;
 use sync_run::{Bench, before_others, number};
 
@@ -184,6 +185,13 @@ fn tries_in_a_loop_are_a_wait_as_long_as_the_program_says() {
     let change = &advice(&summary, "lock-not-try").expect("most of the run is tries")["change"];
     assert_eq!(change, "Wait for tried in a call that blocks rather than in a loop of tries.");
     assert!(page.contains("in loops of tries"), "{page}");
+    // Each gain says that it is without them.
+    let left_out = format!("The replay leaves out {} tries that failed.", Cell::Count(failed));
+    let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(&left_out) || !words.contains("If halved:"), "{left_out}: {page}");
+    for one in summary["advice"].as_array().expect("a list").iter().filter(|one| !one["gain"].is_null()) {
+        assert!(one["evidence"].to_string().contains(&left_out), "{one}");
+    }
 }
 
 #[test]

@@ -3,7 +3,12 @@
 
 mod sync_run;
 
+use quaver_testbed::inject::{Injection, schedule};
+use quaver_testbed::privileged::privileged;
 use serde_json::Value;
+use std::process::Stdio;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
 use sync_run::{Bench, before_others};
 
 /// Two locks in one piece of the heap, one of which nobody initialises. Three threads hold them by a function that has no code of
@@ -105,4 +110,67 @@ fn what_a_stripped_program_does_not_say_is_told() {
         assert!(contention["unnamed"].as_array().expect("a list").iter().any(|one| one == missing));
         assert!(page.split_whitespace().collect::<Vec<_>>().join(" ").contains(missing), "{page}");
     }
+}
+
+/// A thread that computes with a mutex on CPU 0, and one that waits for it there.
+const BUSY: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+#include <unistd.h>
+static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
+static void *wait_for_it(void *unused)
+{
+	pthread_mutex_lock(&held);
+	pthread_mutex_unlock(&held);
+	return unused;
+}
+int main(void)
+{
+	pthread_t waiter;
+	struct timespec used = { 0, 0 };
+	cpu_set_t one;
+	CPU_ZERO(&one);
+	CPU_SET(0, &one);
+	sched_setaffinity(0, sizeof(one), &one);
+	pthread_mutex_lock(&held);
+	pthread_create(&waiter, 0, wait_for_it, 0);
+	while (!used.tv_sec && used.tv_nsec < 300000000)
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	pthread_mutex_unlock(&held);
+	pthread_join(waiter, 0);
+	return 0;
+}
+"#;
+
+#[test]
+fn a_thread_that_is_called_as_quaver_is_not_taken_for_its_own() {
+    if !privileged("who ran in place of a lock's owner") {
+        return;
+    }
+    let _alone = before_others();
+    let bench = Bench::of_text(BUSY, &["-g"]);
+    let (told, number) = channel();
+    let computes = Injection::spawn("quaver", move |stop| {
+        let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let bound = schedule::bind(own, 0).map(|()| own);
+        told.send(bound).expect("somebody waits for it");
+        while !stop.load(Ordering::Relaxed) {}
+    })
+    .expect("a thread");
+    let stranger = number.recv().expect("it said").expect("CPU 0 is there");
+    let quaver = bench.sync(&[]).stderr(Stdio::piped()).spawn().expect("quaver");
+    let own = quaver.id();
+    let ended = quaver.wait_with_output().expect("it ends");
+    drop(computes);
+    let (summary, page) = (bench.summary(), String::from_utf8_lossy(&ended.stderr).into_owned());
+    let lock = &summary["contention"]["locks"][0];
+    let kept = lock["preempted_by"].as_array().expect("a list");
+    assert!(kept.iter().any(|one| one["thread"] == stranger), "{kept:?}");
+    let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(&format!("quaver ({stranger})")), "{page}");
+    assert!(!words.contains(&format!("own thread quaver ({stranger})")), "{page}");
+    let threads = summary["facts"]["own_threads"].as_array().expect("a list");
+    assert!(threads.contains(&own.into()) && !threads.contains(&stranger.into()), "{threads:?}");
 }

@@ -446,7 +446,7 @@ pub struct SyncRingHeader {
     pub free_read_locks: u64,
     /// Zero.
     pub reserved: u64,
-    /// The thread's name when it was first seen, zero-ended; zeros where it is not known.
+    /// The name that the thread had last: at its end, or before. Zero-ended; zeros where it is not known.
     pub name: [u8; 16],
 }
 const _: () = assert!(size_of::<SyncRingHeader>() == 128);

@@ -64,7 +64,7 @@ impl Obstacle {
             ),
             Self::RustStd => format!(
                 "{name} is written in Rust: locks, condition variables and parking of its standard library are futex calls of \
-                 its own, which are shown as waits and signals on the futex's word, not as locks"
+                 its own, so each has a row by its futex word, and who holds it is not known"
             ),
         }
     }

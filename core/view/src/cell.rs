@@ -269,6 +269,12 @@ fn difference(of: &Cell) -> String {
     if text.starts_with('-') || text.starts_with('<') { text } else { format!("+{text}") }
 }
 
+/// `1 wait`, `1,204 waits`: things whose plural ends in `s`.
+pub fn counted(count: u64, one: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {one}{plural}", Cell::Count(count))
+}
+
 /// A bar of `width` characters that shows a share (0 to 1) in eighths of a character. What is not zero is seen.
 pub fn bar(share: f64, width: usize, ascii: bool) -> String {
     const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];

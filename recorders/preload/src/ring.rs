@@ -204,10 +204,9 @@ impl Thread {
 
     fn describe(&self, ring: *mut SyncRingHeader, origin: Option<Origin>) {
         let tid = system::thread_id();
-        let mut name = [0u8; 16];
-        // SAFETY: PR_GET_NAME fills 16 bytes; the ring's header is our own zeroed memory.
+        let name = system::thread_name();
+        // SAFETY: the ring's header is our own zeroed memory.
         unsafe {
-            libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr());
             let initial = tid == libc::getpid() as u32;
             let known = origin.unwrap_or_default();
             (*ring).tid = tid;
@@ -286,6 +285,7 @@ impl Thread {
             self.next_anchor.store(arch::cycles().wrapping_add(i64::MAX as u64), Ordering::Relaxed);
             return;
         }
+        self.name_again();
         let (cycles, monotonic_ns) = system::anchor();
         self.next_anchor.store(cycles.wrapping_add(ANCHOR_CYCLES), Ordering::Relaxed);
         segment::keep_anchor(cycles, monotonic_ns);
@@ -339,6 +339,15 @@ impl Thread {
         true
     }
 
+    /// Keeps the name that the thread has by now: many languages give it one after its start. The kernel may be asked.
+    fn name_again(&self) {
+        let header = self.ring.load(Ordering::Relaxed).cast::<SyncRingHeader>();
+        if !std::ptr::eq(header.cast::<Ring>(), &raw const NOWHERE) {
+            // SAFETY: the header of this thread's own ring.
+            unsafe { (*header).name = system::thread_name() };
+        }
+    }
+
     /// The thread ends. Said twice (`pthread_exit` of the initial thread, then the end of the image), only the
     /// first counts.
     pub(crate) fn end(&self) {
@@ -352,6 +361,9 @@ impl Thread {
         self.put(Event { kind: SyncKind::ThreadExit, outcome: 0, object: myself, site: 0, detail: 0 });
         if std::ptr::eq(header.cast::<Ring>(), &raw const NOWHERE) {
             return;
+        }
+        if !system::is_jailed() {
+            self.name_again();
         }
         // SAFETY: the header of this thread's own ring.
         unsafe {

@@ -126,6 +126,14 @@ pub(crate) fn is_jailed() -> bool {
     JAILED.load(Ordering::Relaxed)
 }
 
+/// Name of the caller.
+pub(crate) fn thread_name() -> [u8; 16] {
+    let mut name = [0; 16];
+    // SAFETY: PR_GET_NAME fills 16 bytes.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    name
+}
+
 /// Thread id of the caller.
 pub(crate) fn thread_id() -> u32 {
     // SAFETY: takes nothing. Not through `syscall`, which is one of our own symbols here: `gettid` is in glibc

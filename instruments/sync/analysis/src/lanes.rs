@@ -35,7 +35,7 @@ impl WaitingFor {
 
     /// Name in drawings.
     pub const fn name(self) -> &'static str {
-        ["lock", "condition", "barrier", "join"][self as usize]
+        ["lock", "wake-up", "barrier", "join"][self as usize]
     }
 }
 

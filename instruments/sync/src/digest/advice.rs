@@ -1,9 +1,11 @@
 //! What to change in a program or on its host, each with the figures of this run that bear it out. Nothing is advised without.
 
-use super::contention::{ConditionSummary, ContentionSummary, LockSummary, Share};
+use super::contention::{ConditionSummary, ContentionSummary, LockSummary};
 use super::names::SyncNames;
+use super::shares::Share;
+use super::words::WordSummary;
 use quaver_sync_analysis::sync::{Activity, Cause, CauseFigures, Pattern, Spending, ThreadShare};
-use quaver_view::Cell;
+use quaver_view::{Cell, counted};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -24,7 +26,7 @@ const MOVED: f64 = 0.1;
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Advice {
     /// What kind of change, in one word: `shorten-hold`, `sleep-outside`, `split-lock`, `batch`, `priority-inheritance`,
-    /// `lock-not-try`, `signal-one`, `more-cpus`, `others-off`, `quota`, `pin`, `spin-less`.
+    /// `lock-not-try`, `contended-word`, `signal-one`, `more-cpus`, `others-off`, `quota`, `pin`, `spin-less`.
     pub kind: &'static str,
     /// What to do.
     pub change: String,
@@ -44,6 +46,8 @@ fn time(ns: u64) -> Cell {
 pub(super) fn of(contention: &ContentionSummary, causes: &[CauseFigures], names: &SyncNames) -> Vec<Advice> {
     let locks = &contention.locks;
     let mut all: Vec<Advice> = locks.iter().flat_map(|lock| of_lock(lock, contention, names)).collect();
+    let lived_ns = lived_ns(contention);
+    all.extend(contention.words.iter().filter_map(|word| contended_word(word, lived_ns, names)));
     all.extend(contention.conditions.iter().filter_map(signal_one));
     all.extend(
         [
@@ -56,6 +60,9 @@ pub(super) fn of(contention: &ContentionSummary, causes: &[CauseFigures], names:
         .into_iter()
         .flatten(),
     );
+    if let Some(words) = contention.tries_left_out() {
+        all.iter_mut().filter(|one| one.gain.is_some()).for_each(|one| one.evidence.push(words.clone()));
+    }
     all.sort_by(|one, other| other.gain.unwrap_or(0.0).total_cmp(&one.gain.unwrap_or(0.0)));
     all
 }
@@ -144,8 +151,8 @@ fn batch(lock: &LockSummary, contention: &ContentionSummary) -> Option<Advice> {
         gain: None,
         at_most: false,
         evidence: vec![format!(
-            "It was handed over {} times, which took {} on average. It was held for {}.",
-            Cell::Count(one.contended),
+            "It was handed over {}, which took {} on average. It was held for {}.",
+            counted(one.contended, "time"),
             Cell::FineDuration(hand_over_ns),
             Cell::FineDuration(hold_ns)
         )],
@@ -161,12 +168,43 @@ fn lock_not_try(lock: &LockSummary, contention: &ContentionSummary) -> Option<Ad
         gain: None,
         at_most: false,
         evidence: vec![format!(
-            "Threads tried for {}, {} of their time: it was got {} times so, after {} tries that failed.",
+            "Threads tried for {}, {} of their time: it was got so {}. Tries that failed: {}.",
             time(one.tried.total_ns),
             Cell::part(one.tried.total_ns, lived_ns),
-            Cell::Count(one.tried.count),
+            counted(one.tried.count, "time"),
             Cell::Count(one.failed_tries)
         )],
+    })
+}
+
+/// A word that is used like a lock, and takes a part of all threads' time that matters.
+fn contended_word(word: &WordSummary, lived_ns: u64, names: &SyncNames) -> Option<Advice> {
+    let one = &word.figures;
+    let matters = one.wait.total_ns as f64 >= MATTERS * lived_ns as f64;
+    (word.is_lock_like() && matters).then(|| {
+        let mut evidence = vec![
+            format!(
+                "Threads waited {} for it, {} of their time, in {}.",
+                time(one.wait.total_ns),
+                Cell::part(one.wait.total_ns, lived_ns),
+                counted(one.wait.count, "wait")
+            ),
+            word.why_a_lock(),
+        ];
+        if let Some(waker) = one.wakers.first() {
+            let thread = names.thread(waker.thread);
+            let (ns, waits) = (time(waker.total_ns), Cell::Count(waker.wake_ups));
+            evidence.push(format!(
+                "Who held it is not known. The most, {waits} of the waits with {ns}, were ended by {thread}."
+            ));
+        }
+        Advice {
+            kind: "contended-word",
+            change: format!("Hold {} for less time, or get it less often.", word.name),
+            gain: None,
+            at_most: false,
+            evidence,
+        }
     })
 }
 

@@ -2,9 +2,12 @@
 
 use super::names::SyncNames;
 use super::origins::Origin;
+use super::shares::{Share, shares};
+use super::words::{self, WordSummary};
 use quaver_host::names::system_call_name;
 use quaver_sync_analysis::replay::{Gains, LockGain};
-use quaver_sync_analysis::sync::{ConditionFigures, Contention, LockFigures, PlaceShare, Sums, ThreadTime};
+use quaver_sync_analysis::sync::{ConditionFigures, Contention, LockFigures, Sums, ThreadTime};
+use quaver_view::Cell;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -32,12 +35,31 @@ pub struct ContentionSummary {
     pub locks: Vec<LockSummary>,
     /// Locks with waits that are not listed.
     pub locks_left_out: u64,
+    /// Waits on all semaphores and futex words together; no part of `wait`.
+    pub word_wait: Sums,
+    /// Of these, waits on words that are used like locks. That is inferred.
+    pub lock_like_wait: Sums,
+    /// Of these, waits on words that were woken four times or more, and may be locks or not.
+    pub unknown_wait: Sums,
+    /// The semaphores and futex words that were waited on for longest.
+    pub words: Vec<WordSummary>,
+    /// Semaphores and futex words that are not listed.
+    pub words_left_out: u64,
     /// How the replay compares with the run. Its gains are with the locks.
     pub replay: Gains,
     /// What could not be named, a sentence each.
     pub unnamed: Vec<String>,
     /// Where the time of each thread went.
     pub threads: Vec<ThreadSummary>,
+}
+
+impl ContentionSummary {
+    /// What no replay has, and so no gain; none where nobody tried in a loop.
+    pub fn tries_left_out(&self) -> Option<String> {
+        let failed: u64 = self.locks.iter().map(|lock| lock.figures.failed_tries).sum();
+        let tries = if failed == 1 { "try" } else { "tries" };
+        (failed > 0).then(|| format!("The replay leaves out {} {tries} that failed.", Cell::Count(failed)))
+    }
 }
 
 /// One lock.
@@ -72,15 +94,6 @@ pub struct ConditionSummary {
     pub figures: ConditionFigures,
 }
 
-/// A named part of some time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Share {
-    /// What.
-    pub name: String,
-    /// How much, nanoseconds.
-    pub total_ns: u64,
-}
-
 /// One thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ThreadSummary {
@@ -113,20 +126,8 @@ pub(super) fn worth_changing(found: &Contention) -> Vec<(u16, u64)> {
     locks
 }
 
-/// Puts names to the ledger. Places with one name are one.
+/// Puts names to the ledger.
 pub(super) fn name(found: Contention, gains: Gains, names: &SyncNames) -> ContentionSummary {
-    let shares = |places: &[PlaceShare], name: &dyn Fn(u16, u64) -> String| {
-        let mut shares: Vec<Share> = Vec::new();
-        for place in places {
-            let name = name(place.process, place.address);
-            match shares.iter_mut().find(|share| share.name == name) {
-                Some(share) => share.total_ns += place.total_ns,
-                None => shares.push(Share { name, total_ns: place.total_ns }),
-            }
-        }
-        shares.sort_by_key(|share| std::cmp::Reverse(share.total_ns));
-        shares
-    };
     let function = |process, address| names.function(process, address);
     let object = |process, address| names.object(process, address);
     let lock = |figures: LockFigures| {
@@ -146,6 +147,8 @@ pub(super) fn name(found: Contention, gains: Gains, names: &SyncNames) -> Conten
     };
     let thread = |time: ThreadTime| ThreadSummary { name: names.thread(time.thread), time };
     let locks = found.locks.into_iter().map(lock).collect();
+    let word = |figures| WordSummary::of(figures, names);
+    let words: Vec<WordSummary> = found.words.into_iter().map(word).collect();
     ContentionSummary {
         kernel_seen: found.kernel_seen,
         wait: found.wait,
@@ -158,6 +161,11 @@ pub(super) fn name(found: Contention, gains: Gains, names: &SyncNames) -> Conten
         crowded_ns: found.crowded_ns,
         locks,
         locks_left_out: found.locks_left_out,
+        word_wait: found.word_wait,
+        lock_like_wait: words::sum(&words, WordSummary::is_lock_like),
+        unknown_wait: words::sum(&words, WordSummary::may_be_lock),
+        words,
+        words_left_out: found.words_left_out,
         replay: gains,
         unnamed: names.missing(),
         threads: found.threads.into_iter().map(thread).collect(),

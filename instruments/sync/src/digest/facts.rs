@@ -32,6 +32,8 @@ pub struct SyncFacts {
     pub started_ns: u64,
     /// When it had ended.
     pub ended_ns: u64,
+    /// Threads of Quaver itself when the program had ended.
+    pub own_threads: Vec<u32>,
     /// CPUs that it may use, where they are known.
     pub cpus: Option<u32>,
     /// What an operation may take without being late, nanoseconds.

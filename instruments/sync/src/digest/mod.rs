@@ -8,23 +8,27 @@ mod images;
 mod names;
 mod origins;
 mod shared;
+mod shares;
 mod spins;
 mod summary;
 mod turns;
 mod waits;
 mod warnings;
+mod words;
 
 pub use advice::Advice;
 pub use compensation::{CompensationFacts, PolicyFacts};
-pub use contention::{ConditionSummary, ContentionSummary, LockSummary, Share, ThreadSummary};
+pub use contention::{ConditionSummary, ContentionSummary, LockSummary, ThreadSummary};
 pub use facts::{KernelFacts, SyncFacts, UprobeFacts, set_facts};
 use names::FutexWords;
 pub use names::SyncNames;
 use origins::Beginnings;
 pub use origins::{FirstDeed, Origin};
 use shared::SharedMemory;
+pub use shares::Share;
 use spins::Spins;
 pub use summary::{Named, ProcessSummary, SCHEMA, SyncSummary};
+pub use words::{UseFrom, WordSummary};
 
 use anyhow::Context;
 use images::{Image, KernelStream, MergedEvent};
@@ -133,6 +137,7 @@ pub fn conclude(run: &RunDir, manifest: Manifest, quiet: bool) -> anyhow::Result
         spans: &measured.lanes.spans,
         words: &measured.words,
         beginnings: &measured.beginnings,
+        own_threads: &facts.own_threads,
     };
     let mut names = names::look_up(&sources, &shared, maps);
     names.0.iter_mut().zip(&measured.spins).for_each(|(image, spins)| image.spins.clone_from(spins));
@@ -219,7 +224,11 @@ fn measure(directory: &Path, facts: &SyncFacts, kernel: Option<&Path>) -> anyhow
         ledger.any(event);
         protocol.any(event);
         if let AnyEvent::Sync(event) = event {
-            replay.event(event, protocol.observer_mut().latest.take(), ledger.so_far(event.thread));
+            let wakeup = protocol.observer_mut().latest.take();
+            if let Some(wakeup) = &wakeup {
+                ledger.ended_by(wakeup.thread, wakeup.by);
+            }
+            replay.event(event, wakeup, ledger.so_far(event.thread));
         }
     })?;
     images.iter().for_each(|image| protocol.lost(image.facts().records_lost));

@@ -31,6 +31,9 @@ pub struct ImageNames {
     /// Samples in loops that wait for others, by address.
     #[serde(default)]
     pub spins: BTreeSet<u64>,
+    /// Semaphores and futex words of runtimes that are known: whose, and what the word is to it.
+    #[serde(default)]
+    pub runtimes: BTreeMap<u64, String>,
     /// Files whose calls have no line, and those whose functions have no name.
     #[serde(default)]
     pub without: Without,
@@ -64,6 +67,11 @@ impl SyncNames {
             Some(origin) => format!("{name} {}", origin.short()),
             None => name,
         }
+    }
+
+    /// The runtime that waits on a word, and what the word is to it.
+    pub fn runtime(&self, process: u16, address: u64) -> Option<&String> {
+        self.0.get(usize::from(process))?.runtimes.get(&address)
     }
 
     /// Where an object without a symbol comes from.
@@ -152,15 +160,16 @@ fn path(directory: &Path) -> PathBuf {
 /// Most futex words of which is kept who uses them; those that come later go without the name of their runtime.
 const MOST_WORDS: usize = 65_536;
 
-/// Futex words of a run, by process image and address.
+/// Futex words and semaphores of a run, by process image and address.
 #[derive(Debug, Default)]
 pub(super) struct FutexWords(BTreeMap<(u16, u64), FutexWord>);
 
 impl FutexWords {
-    /// Keeps who calls, where the event is the entry of a futex call.
+    /// Keeps who calls, where the event is the entry of a futex call or of a wait on a semaphore.
     pub(super) fn event(&mut self, event: &SyncEvent) {
         let wakes = event.kind == SyncKind::FutexWakeEntry;
-        if !wakes && event.kind != SyncKind::FutexWaitEntry || event.call_site == 0 {
+        let waits = matches!(event.kind, SyncKind::FutexWaitEntry | SyncKind::SemWaitEntry);
+        if !wakes && !waits || event.call_site == 0 {
             return;
         }
         let key = (event.process, event.object);
@@ -169,6 +178,9 @@ impl FutexWords {
         }
         let new = FutexWord { call_site: event.call_site, ..FutexWord::default() };
         let word = self.0.entry(key).or_insert(new);
+        if waits && !word.by_waiter {
+            (word.call_site, word.by_waiter) = (event.call_site, true);
+        }
         word.wakes_one += u64::from(wakes && event.detail <= 1);
         word.wakes_all += u64::from(wakes && event.detail > 1);
     }
@@ -189,6 +201,8 @@ pub(super) struct Sources<'a> {
     pub(super) spans: &'a [Span],
     pub(super) words: &'a FutexWords,
     pub(super) beginnings: &'a Beginnings,
+    /// Threads of Quaver itself.
+    pub(super) own_threads: &'a [u32],
 }
 
 impl Sources<'_> {
@@ -200,13 +214,15 @@ impl Sources<'_> {
         let late = self.results.objects.iter().map(|one| (one.process, one.address));
         let longest = self.results.longest.iter().map(|wait| (wait.process, wait.object));
         let drawn = self.spans.iter().map(|span| (span.process, span.object));
-        late.chain(longest).chain(drawn).chain(of_locks).chain(nested)
+        let words = self.contention.words.iter().map(|one| (one.process, one.address));
+        late.chain(longest).chain(drawn).chain(of_locks).chain(nested).chain(words)
     }
 
     /// Image and address of each place that a call returns to.
     fn callers(&self) -> impl Iterator<Item = (u16, u64)> {
         let locks = self.contention.locks.iter();
-        let sites = locks.flat_map(|one| one.owner_sites.iter().chain(&one.waiter_sites));
+        let words = self.contention.words.iter().flat_map(|one| &one.waiter_sites);
+        let sites = locks.flat_map(|one| one.owner_sites.iter().chain(&one.waiter_sites)).chain(words);
         let of_locks = sites.map(|one| (one.process, one.address));
         let late = self.results.call_sites.iter().map(|one| (one.process, one.address));
         let waits = self.results.longest.iter();
@@ -247,6 +263,7 @@ pub(super) fn look_up(
         callers.into_iter().for_each(|address| image.name_call(address, &mut symbols));
         for address in objects {
             let label = sources.words.label(at as u16, address, &mut symbols);
+            image.runtimes.extend(label.clone().map(|label| (address, label)));
             let parts: Vec<String> = [label, symbols.name(address)].into_iter().flatten().collect();
             let named = symbols.is_named(address) || address & SHARED_ADDRESS != 0;
             let origin = (!named).then(|| image.origin(at as u16, address, sources.beginnings, &mut symbols));
@@ -265,12 +282,19 @@ pub(super) fn look_up(
             let name = || std::fs::read_to_string(format!("/proc/{}/comm", thread.0)).ok();
             let missing =
                 !sources.images.iter().any(|image| image.threads().iter().any(|one| one.tid == thread.0));
-            if let Some(name) = missing.then(name).flatten() {
-                first.threads.insert(thread.0, name.trim().to_owned());
-            }
+            let is_own = sources.own_threads.contains(&thread.0);
+            let name = missing.then(name).flatten().map(|name| name.trim().to_owned());
+            // Its number says whose it is: a program may call its threads what it likes.
+            let named = if is_own { Some(own_name(name.as_deref())) } else { name };
+            first.threads.extend(named.map(|name| (thread.0, name)));
         }
     }
     names
+}
+
+/// What a thread of Quaver itself is called. It may have ended since.
+fn own_name(name: Option<&str>) -> String {
+    format!("Quaver's own thread{}", name.map_or_else(String::new, |name| format!(" {name}")))
 }
 
 impl ImageNames {

@@ -4,7 +4,7 @@ use super::contention::ContentionSummary;
 use super::facts::UprobeFacts;
 use super::summary::SyncSummary;
 use quaver_store::manifest::Manifest;
-use quaver_view::Cell;
+use quaver_view::{Cell, counted};
 use std::path::Path;
 
 /// Share of wake-ups whose waker is known; below it, something is missing.
@@ -176,7 +176,8 @@ fn lost(summary: &SyncSummary) -> Vec<String> {
     }
     let threads: u64 = summary.processes.iter().map(|process| process.threads_lost).sum();
     if threads > 0 {
-        warnings.push(format!("{} threads found no room, so nothing is known of them", Cell::Count(threads)));
+        warnings
+            .push(format!("{} found no room: nothing is known of what they did", counted(threads, "thread")));
     }
     if summary.facts.kernel.lost > 0 {
         warnings.push(format!(

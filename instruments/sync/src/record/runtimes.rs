@@ -1,5 +1,7 @@
 //! Runtimes that wait by futex calls of their own: which one a call comes from, and what the word is that it waits on.
 
+use quaver_sync_analysis::sync::WordUse;
+
 /// A runtime, by a part of the name of the file or of the function that makes the call.
 struct Runtime {
     /// How the name of the file begins.
@@ -14,15 +16,23 @@ struct Runtime {
 }
 
 /// The first that fits counts. Functions stand before files, since runtimes in Rust and C++ are part of the program's own file.
-const RUNTIMES: [Runtime; 15] = [
-    function("parking_lot", "parking_lot", "lock", "lock"),
+const RUNTIMES: [Runtime; 21] = [
+    // Its locks and conditions put threads to sleep on words of their own.
+    function("parking_lot", "parking_lot", "parked thread", "parked thread"),
     function("3std3sys4sync5mutex", "Rust", "lock", "lock"),
     function("std::sys::sync::mutex", "Rust", "lock", "lock"),
+    function("3std3sys4sync6rwlock", "Rust", "lock", "lock"),
+    function("std::sys::sync::rwlock", "Rust", "lock", "lock"),
     function("3std3sys4sync7condvar", "Rust", "condition", "condition"),
     function("std::sys::sync::condvar", "Rust", "condition", "condition"),
     function("thread_park", "Rust", "parked thread", "parked thread"),
+    function("std::thread::park", "Rust", "parked thread", "parked thread"),
+    function("std::thread::functions::park", "Rust", "parked thread", "parked thread"),
     function("__platform_wait", "C++", "atomic wait", "atomic wait"),
     function("runtime.futex", "Go", "pool", "pool"),
+    // Conditions, events and queues are made of such locks, too.
+    function("PyThread_acquire_lock", "Python", "threading.Lock", "threading.Lock"),
+    function("lll_lock_wait", "C library", "lock", "lock"),
     // Between parallel regions its threads wait at a barrier, too.
     file("libgomp.", "OpenMP (libgomp)", "lock", "barrier"),
     file("libomp.", "OpenMP (libomp)", "lock", "barrier"),
@@ -30,7 +40,7 @@ const RUNTIMES: [Runtime; 15] = [
     file("libtbb", "TBB", "pool", "pool"),
     file("libjvm.", "Java", "monitor", "monitor"),
     file("libstdc++.", "C++", "atomic wait", "atomic wait"),
-    file("libc.", "C library", "lock", "lock"),
+    file("libc.", "C library", "wait", "wait"),
 ];
 
 const fn file(file: &'static str, name: &'static str, one: &'static str, all: &'static str) -> Runtime {
@@ -49,8 +59,10 @@ const fn function(
 /// What is known of a futex word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FutexWord {
-    /// Where a call about it returned to first.
+    /// Where the first wait on it returned to; until there is one, the first call about it.
     pub call_site: u64,
+    /// That was a wait.
+    pub by_waiter: bool,
     /// Calls that wake one waiter.
     pub wakes_one: u64,
     /// Calls that wake several.
@@ -73,6 +85,22 @@ impl FutexWord {
     }
 }
 
+/// How the runtime uses a word with this label, where the runtime says so.
+pub fn used_like(label: &str) -> Option<WordUse> {
+    const USES: [(&str, WordUse); 9] = [
+        ("Rust lock", WordUse::Lock),
+        ("Rust condition", WordUse::Signal),
+        ("Rust parked thread", WordUse::Signal),
+        ("parking_lot parked thread", WordUse::Unknown),
+        ("Go pool", WordUse::Signal),
+        ("OpenMP (libgomp) barrier", WordUse::Broadcast),
+        ("OpenMP (libomp) barrier", WordUse::Broadcast),
+        ("OpenMP (libiomp) barrier", WordUse::Broadcast),
+        ("C library lock", WordUse::Lock),
+    ];
+    USES.iter().find(|(known, _)| *known == label).map(|(_, is_like)| *is_like)
+}
+
 /// The runtimes among mapped files that wait by calls of their own, other than the C library.
 pub fn of_files<'a>(files: impl Iterator<Item = &'a str>) -> Vec<&'static str> {
     let mut found: Vec<&'static str> = files
@@ -93,7 +121,8 @@ mod tests {
 
     #[test]
     fn a_word_is_named_after_who_waits_and_how_it_is_woken() {
-        let word = |wakes_one, wakes_all| FutexWord { call_site: 1, wakes_one, wakes_all };
+        let word =
+            |wakes_one, wakes_all| FutexWord { call_site: 1, wakes_one, wakes_all, ..FutexWord::default() };
         let label = |word: FutexWord, file, function| word.label(file, function).unwrap_or_default();
         assert_eq!(
             label(word(0, 5), "libgomp.so.1.0.0", "libgomp.so.1.0.0+0x1e0"),
@@ -105,6 +134,10 @@ mod tests {
         assert_eq!(label(word(3, 0), "server", rust), "Rust lock");
         assert_eq!(label(word(0, 3), "server", "runtime.futex.abi0"), "Go pool");
         assert_eq!(label(word(1, 0), "libc.so.6", "__lll_lock_wait_private"), "C library lock");
+        assert_eq!(label(word(1, 0), "libc.so.6", "sem_wait"), "C library wait");
+        assert_eq!(label(word(1, 0), "python3.11", "PyThread_acquire_lock_timed"), "Python threading.Lock");
+        assert_eq!(used_like(&label(word(1, 0), "server", rust)), Some(WordUse::Lock));
+        assert_eq!(used_like("Python threading.Lock"), None);
         assert_eq!(word(1, 0).label("server", "main"), None);
         assert_eq!(of_files(["libgomp.so.1", "libc.so.6", "prog"].into_iter()), ["OpenMP (libgomp)"]);
     }

@@ -10,6 +10,7 @@ use crate::record::kernel::{Followed, KernelChoice};
 use anyhow::Context;
 use quaver_abi::record::AnchorRecord;
 use quaver_clock::{AnchorKeeper, CounterSupport};
+use quaver_host::root::HostRoot;
 use quaver_host::segment::SegmentAppender;
 use quaver_instrument::exit_code::{ExitCode, failure, sentence};
 use quaver_instrument::host_state::allowed_cpus;
@@ -50,6 +51,11 @@ pub(super) fn run(args: &SyncArgs) -> anyhow::Result<u8> {
             unrecorded(args, &signals)
         }
     }
+}
+
+/// Threads of this process. The kernel numbers them, so that nobody else's is among them whatever it is called.
+fn own_threads() -> Vec<u32> {
+    HostRoot::system().names("proc/self/task").iter().filter_map(|thread| thread.parse().ok()).collect()
 }
 
 /// A sentence for the user. Where standard error takes none, the program goes on all the same.
@@ -118,6 +124,7 @@ impl Recording {
             self.watch.drain();
             self.clock.tick();
         })?;
+        self.facts.own_threads = own_threads();
         self.facts.sleeps = Some(sleeps_of_children().saturating_sub(slept));
         self.facts.compensation = compensating.and_then(compensate::Running::finish);
         // From here on Ctrl-C is ours again.

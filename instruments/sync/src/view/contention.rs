@@ -1,9 +1,9 @@
 //! All waiting for locks, and where the time of threads went.
 
-use super::{FIRST_ROWS, time};
+use super::{FIRST_ROWS, time, words};
 use crate::digest::{ContentionSummary, LockSummary, Share, SyncDigest, SyncNames, SyncSummary};
 use quaver_sync_analysis::sync::{Activity, LockFigures, Pattern, Spending, ThreadShare};
-use quaver_view::{Block, Cell, Section, Table, Text, text};
+use quaver_view::{Block, Cell, Section, Table, Text, counted, text};
 
 /// Locks that are told in sentences.
 const TOLD: usize = 5;
@@ -14,19 +14,35 @@ const TRIED: &str = "tried";
 /// A part of a wait below this share is not worth words.
 const WORTH_TELLING: f64 = 0.05;
 
+fn tries(count: u64) -> String {
+    format!("{} {}", Cell::Count(count), if count == 1 { "try" } else { "tries" })
+}
+
 /// How often a lock was got, as exactly as that is known.
 fn got(lock: &LockFigures) -> Cell {
     let times = Cell::Count(lock.contended + lock.free);
     if lock.free_is_estimate { text!("about {times}").into() } else { times }
 }
 
-/// The locks; none without waits for any.
+/// The locks, and the words that are used like locks; none without waits for any.
 pub(super) fn locks(digest: &SyncDigest) -> Option<Section> {
     let contention = &digest.summary.contention;
+    let note =
+        "whole waits, from the call to its return; the classes above count only what follows a release";
+    let section = Section::new("contention", "Waiting for locks").note(note);
+    let section = if has_locks(contention) { with_locks(section, digest) } else { section };
+    let section = words::with_locks(section, digest);
+    let notes = contention.unnamed.iter().map(|words| Block::Note(words.as_str().into()));
+    (!section.blocks.is_empty()).then(|| notes.fold(section, Section::with))
+}
+
+fn has_locks(contention: &ContentionSummary) -> bool {
+    contention.wait.count + contention.tried.count > 0
+}
+
+fn with_locks(section: Section, digest: &SyncDigest) -> Section {
+    let contention = &digest.summary.contention;
     let is_sought = |lock: &&LockSummary| lock.figures.wait.count + lock.figures.tried.count > 0;
-    if contention.wait.count + contention.tried.count == 0 {
-        return None;
-    }
     let mut columns = vec![
         "lock",
         "got",
@@ -68,14 +84,11 @@ pub(super) fn locks(digest: &SyncDigest) -> Option<Section> {
         }
         table.row(cells);
     }
-    let note =
-        "whole waits, from the call to its return; the classes above count only what follows a release";
-    let section = Section::new("contention", "Waiting for locks").note(note).with(table);
+    let section = section.with(table);
     let worst = contention.locks.iter().filter(is_sought);
     let told = worst.take(TOLD).map(|lock| sentence(lock, digest)).collect();
     let section = replay_notes(contention).into_iter().map(Block::Note).fold(section, Section::with);
-    let notes = contention.unnamed.iter().map(|words| Block::Note(words.as_str().into()));
-    Some(notes.fold(section.with(Block::List(told)), Section::with))
+    section.with(Block::List(told))
 }
 
 /// What stands behind the column of gains.
@@ -89,8 +102,9 @@ fn replay_notes(contention: &ContentionSummary) -> Option<Text> {
         return None;
     }
     let part = if replay.complete { "the run" } else { "the beginning of the run" };
+    let tries = contention.tries_left_out().map_or_else(String::new, |words| format!(" {words}"));
     Some(text!(
-        "If halved: {part} would be so much shorter with holds half as long, by replay. Without a change: {lengths}."
+        "If halved: {part} would be so much shorter with holds half as long, by replay. Without a change: {lengths}.{tries}"
     ))
 }
 
@@ -115,10 +129,10 @@ fn sentence(lock: &LockSummary, digest: &SyncDigest) -> Text {
     let mut words = format!("{}: waited {}.", lock.name, time(one.wait.total_ns));
     if one.tried.count > 0 {
         words += &format!(
-            " Got {} times in loops of tries, after {} in all and {} tries that failed, the longest {}.",
-            Cell::Count(one.tried.count),
+            " Got {} in loops of tries, after {} in all and {} that failed, the longest {}.",
+            counted(one.tried.count, "time"),
             time(one.tried.total_ns),
-            Cell::Count(one.failed_tries),
+            tries(one.failed_tries),
             time(one.tried.max_ns)
         );
     }
@@ -127,11 +141,11 @@ fn sentence(lock: &LockSummary, digest: &SyncDigest) -> Text {
     }
     if let Some(pair) = one.pairs.first() {
         words += &format!(
-            " Largest pair: {} for {}, {} in {} holds.",
+            " Largest pair: {} for {}, {} in {}.",
             names.thread(pair.waiter),
             names.thread(pair.owner),
             time(pair.total_ns),
-            Cell::Count(pair.holds)
+            counted(pair.holds, "hold")
         );
     }
     let sites = parts(&lock.owner_functions, one.held_ns);
@@ -189,8 +203,8 @@ fn evidence(pattern: Pattern, lock: &LockSummary, names: &SyncNames) -> String {
     let one = &lock.figures;
     match pattern {
         Pattern::Barging => format!(
-            " Barging: {} holds by threads that had asked later than one that waited, {} of the wait.",
-            Cell::Count(one.overtaken.count),
+            " Barging: {} by threads that had asked later than one that waited, {} of the wait.",
+            counted(one.overtaken.count, "hold"),
             time(one.overtaken.total_ns)
         ),
         Pattern::Convoy => format!(
@@ -236,14 +250,36 @@ pub(super) fn threads(summary: &SyncSummary) -> Option<Section> {
     Some(Section::new("thread-time", "Where threads' time went").note(note).with(table))
 }
 
-/// Waiting for locks in a sentence for the verdict; none where it is not worth one.
+/// Waiting for locks in sentences for the verdict; none where it is not worth one.
 pub(super) fn verdict(summary: &SyncSummary, names: &SyncNames) -> Option<Text> {
     let contention = &summary.contention;
-    let worst = contention.locks.first()?;
-    let (whole_ns, one) = (contention.wait.total_ns + contention.tried.total_ns, &worst.figures);
-    if whole_ns < summary.results.settings.threshold_ns {
-        return None;
+    let threshold_ns = summary.results.settings.threshold_ns;
+    let of_locks_ns = contention.wait.total_ns + contention.tried.total_ns;
+    let whole_ns = of_locks_ns + contention.lock_like_wait.total_ns;
+    let lock = contention.locks.first();
+    let word = contention.words.iter().find(|word| word.is_lock_like());
+    let sought_ns = lock.map_or(0, |lock| lock.figures.sought_ns());
+    let worst = match word.filter(|word| word.figures.wait.total_ns > sought_ns) {
+        Some(word) => Some(words::worst_of_locks(word, names)),
+        None => lock.map(|lock| worst_of_locks(lock, names)),
+    };
+    let inferred = match contention.lock_like_wait.total_ns {
+        0 => String::new(),
+        ns if ns == whole_ns => " (inferred)".to_owned(),
+        ns => format!(" ({} of it inferred)", Cell::part(ns, whole_ns)),
+    };
+    let waited = worst.filter(|_| whole_ns >= threshold_ns && whole_ns > 0);
+    let waited = waited.map(|worst| text!("Threads waited {} for locks{inferred}, {worst}.", time(whole_ns)));
+    let unknown = words::verdict(contention, threshold_ns.max(whole_ns));
+    match (waited, unknown) {
+        (Some(waited), Some(unknown)) => Some(text!("{waited} {unknown}")),
+        (waited, unknown) => waited.or(unknown),
     }
+}
+
+/// The lock that was waited for longest, for a sentence.
+fn worst_of_locks(worst: &LockSummary, names: &SyncNames) -> String {
+    let one = &worst.figures;
     let owner = one.pairs.iter().fold(std::collections::BTreeMap::new(), |mut sums, pair| {
         *sums.entry(pair.owner).or_insert(0_u64) += pair.total_ns;
         sums
@@ -266,10 +302,5 @@ pub(super) fn verdict(summary: &SyncSummary, names: &SyncNames) -> Option<Text> 
     };
     let patterns: Vec<&str> = one.patterns.iter().map(|pattern| pattern.name()).collect();
     let pattern = if patterns.is_empty() { String::new() } else { format!(" ({})", patterns.join(", ")) };
-    Some(text!(
-        "Threads waited {} for locks, {} for {}{pattern}{tried}{held}.",
-        time(whole_ns),
-        time(one.sought_ns()),
-        worst.name
-    ))
+    format!("{} for {}{pattern}{tried}{held}", time(one.sought_ns()), worst.name)
 }

@@ -6,11 +6,12 @@ mod drawings;
 mod late;
 mod sizes;
 mod why;
+mod words;
 
 use crate::compensate::view as compensation;
 use crate::digest::{SyncDigest, SyncSummary};
 use quaver_sync_analysis::sync::Sums;
-use quaver_view::{Cell, Document, Section, Table, Text, text};
+use quaver_view::{Cell, Document, Section, Table, Text, counted, text};
 
 /// Rows of a table of offenders, threads or cores that are shown at first.
 const FIRST_ROWS: usize = 10;
@@ -30,6 +31,7 @@ pub fn document(digest: &SyncDigest) -> Document {
         sizes::section(&summary.results.classes),
         why::section(digest),
         contention::locks(digest),
+        words::others(digest),
         late::offenders("objects", "Locks and conditions", "late operations by object", &summary.objects),
         summary.facts.call_sites.then_some(&summary.call_sites).and_then(|sites| {
             late::offenders("call-sites", "Call sites", "late operations by calling function", sites)
@@ -57,8 +59,8 @@ fn program(summary: &SyncSummary) -> Text {
     let facts = &summary.facts;
     let status = facts.status.map_or_else(String::new, |status| format!(" · {}", exit(status)));
     let (length, threads) =
-        (time(summary.results.duration_ns()), Cell::Count(summary.results.counts.threads));
-    text!("{}{status} · {length} · {threads} threads", facts.program.join(" "))
+        (time(summary.results.duration_ns()), counted(summary.results.counts.threads, "thread"));
+    text!("{}{status} · {length} · {threads}", facts.program.join(" "))
 }
 
 /// The program's status in words.
@@ -111,16 +113,20 @@ fn verdict(digest: &SyncDigest) -> Option<Text> {
 fn tiles(document: &mut Document, summary: &SyncSummary) {
     let results = &summary.results;
     let late = &results.late;
-    document.tile("Sync jitter", time(late.total_ns), text!("{} late operations", Cell::Count(late.count)));
+    document.tile("Sync jitter", time(late.total_ns), counted(late.count, "late operation"));
     let length = time(results.duration_ns());
     document.tile("Late operations per ms", per_ms(late, summary), text!("over {length}"));
     document.tile("Largest", time(late.max_ns).only_if(late.count > 0), late::how_counted(summary));
-    let waited = &summary.contention.wait;
-    if waited.count > 0 {
+    let (waited, inferred) = (&summary.contention.wait, &summary.contention.lock_like_wait);
+    if waited.count + inferred.count > 0 {
+        let inferred_waits = match inferred.count {
+            0 => String::new(),
+            count => format!(", {} of them inferred", Cell::Count(count)),
+        };
         document.tile(
             "Waited for locks",
-            time(waited.total_ns),
-            text!("{} waits", Cell::Count(waited.count)),
+            time(waited.total_ns + inferred.total_ns),
+            format!("{}{inferred_waits}", counted(waited.count + inferred.count, "wait")),
         );
     }
     let path = &results.critical_path;
@@ -130,7 +136,7 @@ fn tiles(document: &mut Document, summary: &SyncSummary) {
         document.tile("On the critical path", share, note);
     }
     if let Some(share) = results.coverage.share() {
-        let note = text!("of {} wake-ups", Cell::Count(results.coverage.wake_ups));
+        let note = format!("of {}", counted(results.coverage.wake_ups, "wake-up"));
         document.tile("Matched", Cell::Share(share), note);
     }
 }
@@ -160,7 +166,7 @@ fn critical_path(summary: &SyncSummary) -> Option<Section> {
         table.row([name.into(), time(ns), Cell::part(ns, path.length_ns), bar]);
     }
     let last = path.last_thread.map_or_else(String::new, |thread| format!("; ends in thread {}", thread.0));
-    let mut words = format!("{} handoffs{last}.", Cell::Count(path.hand_overs));
+    let mut words = format!("{}{last}.", counted(path.hand_overs, "handoff"));
     if let Some(on_path) = share.critical_path {
         let mean = share
             .threads_mean
@@ -191,9 +197,12 @@ fn calls(summary: &SyncSummary) -> Option<Section> {
         };
         let both = futex.reconciled.map_or_else(String::new, |both| {
             format!(
-                " {} waits, {} of them inside recorded calls; {} of {} recorded calls stayed in user space.",
-                Cell::Count(both.waits_inside + both.waits_outside),
-                Cell::Count(both.waits_inside),
+                " {} waits: {} on futex words, {} in calls for other objects, {} in no figure. {} of {} recorded calls stayed in \
+                 user space.",
+                Cell::Count(both.waits()),
+                Cell::Count(both.waits_on_words()),
+                Cell::Count(both.waits_on_objects()),
+                Cell::Count(both.waits_unseen()),
                 Cell::Count(both.calls_without_kernel),
                 Cell::Count(both.calls)
             )

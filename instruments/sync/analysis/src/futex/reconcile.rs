@@ -22,6 +22,8 @@ pub struct Reconciled {
     pub calls_without_kernel: u64,
     /// Futex waits inside a recorded call of the same thread. One call may wait several times.
     pub waits_inside: u64,
+    /// Of these, waits inside a recorded futex call of the program's own: such a call is one wait.
+    pub waits_inside_futex: u64,
     /// Futex waits outside of every recorded call.
     pub waits_outside: u64,
     /// Of these, waits that are events of their own. The rest are those of threads before their recording began.
@@ -33,7 +35,17 @@ pub struct Reconciled {
 }
 
 impl Reconciled {
-    /// All futex waits.
+    /// Waits on futex words: calls of their own, inside a recorded one or outside.
+    pub const fn waits_on_words(&self) -> u64 {
+        self.waits_inside_futex + self.waits_followed
+    }
+
+    /// Waits inside calls for other objects: locks, conditions, semaphores, barriers, ends of threads.
+    pub const fn waits_on_objects(&self) -> u64 {
+        self.waits_inside - self.waits_inside_futex
+    }
+
+    /// All futex waits: on words, on objects and unseen ones.
     pub const fn waits(&self) -> u64 {
         self.waits_inside + self.waits_outside
     }
@@ -66,6 +78,8 @@ pub struct Reconciler {
 struct Thread {
     /// Recorded calls that have not returned; handlers of signals make some inside others.
     depth: u32,
+    /// The outermost of them is a futex call.
+    by_futex: bool,
     /// The outermost of them went into the kernel.
     asked: bool,
     /// The futex call that has not returned.
@@ -81,6 +95,8 @@ struct FutexCall {
     waits: bool,
     /// A recorded call was open meanwhile.
     inside: bool,
+    /// The outermost of these is a futex call itself.
+    by_futex: bool,
     /// Number of the entry among all events.
     number: u64,
 }
@@ -139,10 +155,11 @@ impl Reconciler {
         if begins {
             if thread.depth == 0 {
                 thread.asked = thread.futex.is_some();
+                thread.by_futex = event.kind == SyncKind::FutexWaitEntry;
             }
             thread.depth += 1;
             if let Some(call) = &mut thread.futex {
-                call.inside = true;
+                (call.inside, call.by_futex) = (true, thread.by_futex);
                 let at = call.number.checked_sub(self.passed).and_then(|at| usize::try_from(at).ok());
                 if let Some(Held::FutexEntry { inside, .. }) = at.and_then(|at| self.held.get_mut(at)) {
                     *inside = true;
@@ -163,13 +180,18 @@ impl Reconciler {
         let thread = self.threads.entry(event.thread).or_default();
         let waits = matches!(event.kind, SyncKind::FutexWaitEntry | SyncKind::FutexWaitExit);
         let inside = thread.depth > 0;
+        let by_futex = inside && thread.by_futex;
         thread.asked |= inside;
         if matches!(event.kind, SyncKind::FutexWaitEntry | SyncKind::FutexWakeEntry) {
-            let before = thread.futex.replace(FutexCall { waits, inside, number });
+            let before = thread.futex.replace(FutexCall { waits, inside, by_futex, number });
             self.count(before);
             self.hold(Held::FutexEntry { event: *event, inside }, take);
         } else {
-            let ended = thread.futex.take().map(|call| FutexCall { inside: call.inside || inside, ..call });
+            let ended = thread.futex.take().map(|call| FutexCall {
+                inside: call.inside || inside,
+                by_futex: call.by_futex || by_futex,
+                ..call
+            });
             self.count(ended);
             self.hold(Held::FutexExit(*event), take);
         }
@@ -229,6 +251,8 @@ impl Reconciler {
 
     fn count(&mut self, call: Option<FutexCall>) {
         let figures = &mut self.figures;
+        let by_futex = call.is_some_and(|call| call.waits && call.inside && call.by_futex);
+        figures.waits_inside_futex += u64::from(by_futex);
         match call.map(|call| (call.waits, call.inside)) {
             Some((true, true)) => figures.waits_inside += 1,
             Some((true, false)) => figures.waits_outside += 1,
@@ -297,30 +321,38 @@ mod tests {
         both.event(&AnyEvent::Sync(event(31, 1, LockEntry)), &mut take);
         both.futex(&event(39, 1, FutexWaitExit), &mut take);
         both.event(&AnyEvent::Sync(event(40, 1, LockExit)), &mut take);
+        // A futex call that was recorded itself.
+        both.event(&AnyEvent::Sync(event(42, 1, FutexWaitEntry)), &mut take);
+        both.futex(&event(43, 1, FutexWaitEntry), &mut take);
+        both.futex(&event(44, 1, FutexWaitExit), &mut take);
+        both.event(&AnyEvent::Sync(event(45, 1, FutexWaitExit)), &mut take);
         // The allocator's, and one that never ends.
         both.futex(&event(50, 2, FutexWakeEntry), &mut take);
         both.futex(&event(51, 2, FutexWakeExit), &mut take);
         both.futex(&event(60, 3, FutexWaitEntry), &mut take);
         let want = Reconciled {
-            calls: 4,
+            calls: 5,
             calls_without_kernel: 1,
-            waits_inside: 3,
+            waits_inside: 4,
+            waits_inside_futex: 1,
             waits_outside: 1,
             waits_followed: 1,
             wakes_inside: 1,
             wakes_outside: 1,
         };
-        assert_eq!(both.finish(&mut take), want);
+        let found = both.finish(&mut take);
+        assert_eq!(found, want);
+        assert_eq!(found.waits_on_words() + found.waits_on_objects() + found.waits_unseen(), found.waits());
         // What is inside is told by the call around it alone; what is outside, by itself.
         let futex = |event: &&AnyEvent| match event {
-            AnyEvent::Sync(event) => event.kind as u8 >= FutexWaitEntry as u8,
+            AnyEvent::Sync(event) => event.kind as u8 >= FutexWaitEntry as u8 && event.at_ns >= 50,
             AnyEvent::Kernel(_) => false,
         };
         let outside =
             [event(50, 2, FutexWakeEntry), event(51, 2, FutexWakeExit), event(60, 3, FutexWaitEntry)];
         let told_outside: Vec<AnyEvent> = told.iter().filter(futex).copied().collect();
         assert_eq!(told_outside, outside.map(AnyEvent::Sync));
-        assert_eq!(told.len(), 8 + outside.len());
+        assert_eq!(told.len(), 10 + outside.len());
     }
 
     #[test]

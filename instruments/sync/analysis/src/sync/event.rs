@@ -136,6 +136,8 @@ pub enum KernelKind {
         thread: ThreadId,
         /// The current thread of the CPU does it, as far as is known; else an interrupt or a softirq within it.
         by_current: bool,
+        /// Which thread does it, where the kernel recorded that.
+        by: Option<ThreadId>,
     },
     /// The thread was made runnable.
     Wakeup {
@@ -229,7 +231,8 @@ impl KernelEvent {
                 let context = WakingContext::from_raw(record.detail);
                 // Recordings of earlier versions do not tell.
                 let by_current = matches!(context, WakingContext::Task | WakingContext::Unknown);
-                KernelKind::Waking { thread, by_current }
+                let by = (record.other != 0).then_some(ThreadId(record.other));
+                KernelKind::Waking { thread, by_current, by }
             }
             KernelSideKind::Wakeup => KernelKind::Wakeup { thread, target_cpu: record.operand as u16 },
             KernelSideKind::Migrate => {

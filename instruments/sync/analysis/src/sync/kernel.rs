@@ -18,7 +18,7 @@ impl<O: Observer> Protocol<O> {
         let cpu = event.cpu;
         match event.kind {
             KernelKind::Switch { prev, next, prev_state, .. } => self.switch(cpu, prev, next, prev_state),
-            KernelKind::Waking { thread, by_current } => self.waking(by_current.then_some(cpu), thread),
+            KernelKind::Waking { thread, by_current, .. } => self.waking(by_current.then_some(cpu), thread),
             KernelKind::Wakeup { thread, target_cpu } => self.woken(thread, target_cpu),
             KernelKind::Migrate { thread, to, .. } => self.migrate(thread, to),
             KernelKind::Enter { thread, reason } => self.enter_kernel(cpu, thread, reason),

@@ -318,6 +318,139 @@ impl LockFigures {
     }
 }
 
+/// What an object is that has no owner.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum WordKind {
+    /// A word that threads wait on by futex calls of their own: locks and conditions of other makers than the thread library.
+    #[default]
+    FutexWord,
+    /// A semaphore of the thread library.
+    Semaphore,
+}
+
+impl WordKind {
+    /// Name in reports.
+    pub const fn name(self) -> &'static str {
+        ["futex word", "semaphore"][self as usize]
+    }
+}
+
+/// How a word is used. No record says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WordUse {
+    /// Like a lock: whoever was woken on it wakes the next.
+    Lock,
+    /// Like a condition: others wake those who wait, one at a time.
+    Signal,
+    /// Like a barrier: all who wait are woken at once.
+    Broadcast,
+    /// Too little was seen, or it may be either.
+    Unknown,
+}
+
+impl WordUse {
+    /// Name in reports.
+    pub const fn name(self) -> &'static str {
+        ["lock", "signal", "broadcast", "not known"][self as usize]
+    }
+}
+
+/// Wake-ups on a word from which on they say how it is used.
+const TELLING_WAKE_UPS: u64 = 4;
+
+/// A thread's part of the waits on a word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WaiterShare {
+    /// Which thread.
+    pub thread: ThreadId,
+    /// Its waits.
+    pub waits: u64,
+    /// How long they took.
+    pub total_ns: u64,
+}
+
+/// Wake-ups by a thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WakerShare {
+    /// Which thread.
+    pub thread: ThreadId,
+    /// Waits that it ended.
+    pub wake_ups: u64,
+    /// Of these, such that the kernel recorded. The rest follow from the order of calls.
+    pub certain: u64,
+    /// How long those waits took.
+    pub total_ns: u64,
+}
+
+/// A semaphore or a futex word. `woken` + `changed` + `given_up` are `wait.count`, exactly.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WordFigures {
+    /// Process image.
+    pub process: u16,
+    /// Address.
+    pub address: u64,
+    /// What it is.
+    pub kind: WordKind,
+    /// Waits on it: from the call to its return.
+    pub wait: Sums,
+    /// Waits that ended by a wake-up.
+    pub woken: u64,
+    /// Waits that did not begin, for the word had changed.
+    pub changed: u64,
+    /// Waits that ended otherwise: their time was over, a handler ran, they failed or never returned.
+    pub given_up: u64,
+    /// Threads that waited, up to 256.
+    pub threads: u64,
+    /// Those who waited for longest.
+    pub waiters: Vec<WaiterShare>,
+    /// Who ended the longest waits.
+    pub wakers: Vec<WakerShare>,
+    /// Of `woken`: by whom is not known.
+    pub waker_unknown: u64,
+    /// Calls that may wake one waiter.
+    pub wakes_one: u64,
+    /// Calls that may wake several.
+    pub wakes_all: u64,
+    /// Of `woken`: the thread called to wake others on the word before it waited on it again.
+    pub passed_on: u64,
+    /// Of `woken`: the thread waited on the word again first.
+    pub again: u64,
+    /// Of these: within 50 µs. It found nothing, or what it did took no longer.
+    pub again_at_once: u64,
+    /// Where it was waited on.
+    pub waiter_sites: Vec<PlaceShare>,
+}
+
+impl WordFigures {
+    /// It was woken often enough for its wake-ups to say something.
+    pub const fn is_woken_often(&self) -> bool {
+        self.woken >= TELLING_WAKE_UPS
+    }
+
+    /// How it is used, as far as its wake-ups tell.
+    pub const fn used_like(&self) -> WordUse {
+        let used = self.woken - self.again_at_once;
+        let is_passed_on = self.passed_on >= TELLING_WAKE_UPS && 2 * self.passed_on >= used;
+        if !self.is_woken_often() {
+            return WordUse::Unknown;
+        }
+        match (is_passed_on, self.wakes_all > self.wakes_one) {
+            (true, false) => WordUse::Lock,
+            // All are woken for a lock that one of them gets. Of two threads it may be a barrier.
+            (true, true) if 4 * self.again_at_once >= self.woken => WordUse::Lock,
+            (true, true) => WordUse::Unknown,
+            (false, true) => WordUse::Broadcast,
+            // Posts that nobody waits for are not recorded.
+            (false, false) if matches!(self.kind, WordKind::Semaphore) => WordUse::Unknown,
+            (false, false) => WordUse::Signal,
+        }
+    }
+}
+
 /// A condition whose waiters wait again at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConditionFigures {
@@ -355,6 +488,15 @@ pub struct Contention {
     pub locks: Vec<LockFigures>,
     /// Locks that are not listed.
     pub locks_left_out: u64,
+    /// Waits on all semaphores and futex words together; no part of `wait`.
+    #[serde(default)]
+    pub word_wait: Sums,
+    /// Semaphores and futex words, those that were waited on for longest.
+    #[serde(default)]
+    pub words: Vec<WordFigures>,
+    /// Those that are not listed.
+    #[serde(default)]
+    pub words_left_out: u64,
     /// Threads, in the order of their beginnings.
     pub threads: Vec<ThreadTime>,
 }

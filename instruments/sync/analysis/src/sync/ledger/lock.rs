@@ -11,9 +11,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Pairs, places and roots kept of one lock; further ones are in its sums only.
-const KEPT: usize = 256;
+pub(super) const KEPT: usize = 256;
 /// Pairs, places and roots that the figures list.
-const LISTED: usize = 16;
+pub(super) const LISTED: usize = 16;
 /// A convoy has at least so many owners and waits.
 const CONVOY_OWNERS: usize = 3;
 const CONVOY_WAITS: u64 = 8;
@@ -264,7 +264,7 @@ impl Lock {
 }
 
 /// The largest first; of equal ones in their order.
-fn ranked<T>(all: impl Iterator<Item = T>, ns: impl Fn(&T) -> u64) -> Vec<T> {
+pub(super) fn ranked<T>(all: impl Iterator<Item = T>, ns: impl Fn(&T) -> u64) -> Vec<T> {
     let mut all: Vec<T> = all.filter(|one| ns(one) > 0).collect();
     all.sort_by_key(|one| Reverse(ns(one)));
     all.truncate(LISTED);
@@ -275,7 +275,7 @@ fn threads(all: BTreeMap<ThreadId, u64>) -> Vec<ThreadShare> {
     ranked(all.into_iter().map(|(thread, total_ns)| ThreadShare { thread, total_ns }), |one| one.total_ns)
 }
 
-fn places(all: AddressMap<ObjectKey, u64>) -> Vec<PlaceShare> {
+pub(super) fn places(all: AddressMap<ObjectKey, u64>) -> Vec<PlaceShare> {
     let mut all: Vec<_> = all.into_iter().collect();
     all.sort_unstable();
     let places = all.into_iter().map(|(key, total_ns)| PlaceShare {

@@ -9,13 +9,15 @@ mod figures;
 mod lock;
 mod log;
 mod thread;
+mod words;
 
 #[cfg(test)]
 mod tests;
 
 pub use figures::{
     Activity, CallShare, ConditionFigures, Contention, LockFigures, PATTERN_SHARE, PairShare, Pattern,
-    PlaceShare, RootShare, SoFar, Spending, ThreadShare, ThreadTime,
+    PlaceShare, RootShare, SoFar, Spending, ThreadShare, ThreadTime, WaiterShare, WakerShare, WordFigures,
+    WordKind, WordUse,
 };
 
 use super::event::{AnyEvent, KernelEvent, KernelKind, SyncEvent, ThreadId};
@@ -29,6 +31,7 @@ use quaver_abi::sync::{CPU_UNKNOWN, SyncKind, SyncObject, SyncOutcome, outcome_f
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use thread::{Call, Place, Thread};
+use words::{WordWait, Words};
 
 /// Locks kept; those that come later are in the totals only.
 const KEPT_LOCKS: usize = 65_536;
@@ -59,6 +62,7 @@ pub struct Ledger {
     /// Waits for locks that are not kept.
     others: Sums,
     conditions: Conditions,
+    words: Words,
 }
 
 impl Ledger {
@@ -108,20 +112,22 @@ impl Ledger {
             SyncKind::TryEntry => self.threads[slot as usize].row = Some((key, self.now_ns)),
             SyncKind::TryExit => self.end_row(event, slot, key),
             SyncKind::WaitEntry => self.enter(event, slot, Spending::Condition),
-            SyncKind::SemWaitEntry => self.enter(event, slot, Spending::Semaphore),
+            SyncKind::SemWaitEntry => self.wait_on(event, slot, Spending::Semaphore),
             SyncKind::BarrierEntry => self.enter(event, slot, Spending::Barrier),
             SyncKind::JoinEntry => self.enter(event, slot, Spending::Join),
-            SyncKind::FutexWaitEntry => self.enter(event, slot, Spending::Futex),
+            SyncKind::FutexWaitEntry => self.wait_on(event, slot, Spending::Futex),
+            SyncKind::FutexWakeEntry => self.wake_on(slot, key, event.detail),
+            SyncKind::PostEntry => self.wake_on(slot, key, 1),
             SyncKind::SignalEntry | SyncKind::BroadcastEntry => self.conditions.woken_by(key, event.kind),
             SyncKind::WaitExit => {
                 self.leave(slot, Spending::Condition);
                 self.conditions.returned(event);
                 self.took_again(event);
             }
-            SyncKind::SemWaitExit => self.leave(slot, Spending::Semaphore),
+            SyncKind::SemWaitExit => self.waited_on(event, slot, Spending::Semaphore),
             SyncKind::BarrierExit => self.leave(slot, Spending::Barrier),
             SyncKind::JoinExit => self.leave(slot, Spending::Join),
-            SyncKind::FutexWaitExit => self.leave(slot, Spending::Futex),
+            SyncKind::FutexWaitExit => self.waited_on(event, slot, Spending::Futex),
             SyncKind::ThreadExit => {
                 self.abandon(slot);
                 self.unqueue(slot);
@@ -167,6 +173,7 @@ impl Ledger {
             site: event.call_site,
             entered_ns: now_ns,
             order,
+            woken_by: None,
         });
     }
 
@@ -177,9 +184,61 @@ impl Ledger {
     /// The call that was open will not return.
     fn abandon(&mut self, slot: u32) {
         let Some(call) = self.threads[slot as usize].call.take() else { return };
-        if call.spending == Spending::Lock {
-            self.end_wait(slot, &call, false, self.now_ns);
+        self.give_up(slot, &call, self.now_ns);
+    }
+
+    /// A wait that is open is over at this time, and got nothing.
+    fn give_up(&mut self, slot: u32, call: &Call, now_ns: u64) {
+        match call.spending {
+            Spending::Lock => self.end_wait(slot, call, false, now_ns),
+            _ => self.end_word(slot, call, None, now_ns),
         }
+    }
+
+    fn wait_on(&mut self, event: &SyncEvent, slot: u32, spending: Spending) {
+        self.enter(event, slot, spending);
+        let key = ObjectKey::of(event.process, event.object);
+        if let Some(woken_ns) = self.threads[slot as usize].takes_up(key) {
+            self.words.again(key, self.now_ns - woken_ns);
+        }
+    }
+
+    fn wake_on(&mut self, slot: u32, key: ObjectKey, most: u32) {
+        let passes_on = self.threads[slot as usize].takes_up(key).is_some();
+        self.words.wakes(key, most, passes_on);
+    }
+
+    fn waited_on(&mut self, event: &SyncEvent, slot: u32, spending: Spending) {
+        let call = self.threads[slot as usize].call.take_if(|call| call.spending == spending);
+        let Some(call) = call else { return };
+        if event.outcome == SyncOutcome::Ok {
+            self.threads[slot as usize].was_woken_on(call.object, self.now_ns);
+        }
+        self.end_word(slot, &call, Some(event.outcome), self.now_ns);
+    }
+
+    /// A wait on a semaphore or a futex word is over.
+    fn end_word(&mut self, slot: u32, call: &Call, outcome: Option<SyncOutcome>, now_ns: u64) {
+        let kind = match call.spending {
+            Spending::Semaphore => WordKind::Semaphore,
+            Spending::Futex => WordKind::FutexWord,
+            _ => return,
+        };
+        let Thread { id: thread, process, .. } = self.threads[slot as usize];
+        self.words.waited(WordWait {
+            kind,
+            object: call.object,
+            thread,
+            site: ObjectKey { process, address: call.site },
+            ns: now_ns.saturating_sub(call.entered_ns),
+            outcome,
+            woken_by: call.woken_by,
+        });
+    }
+
+    /// By the order of calls, the one thread ended the latest wait of the other. What the kernel said of it comes first.
+    pub fn ended_by(&mut self, thread: ThreadId, by: ThreadId) {
+        self.words.ended_by(thread, by);
     }
 
     /// A row of tries has got the lock.
@@ -370,6 +429,12 @@ impl Ledger {
                 }
                 self.turn(event.cpu, next, priorities.map(|(_, next)| next));
             }
+            KernelKind::Waking { thread, by: Some(by), .. } => {
+                let call = self.find(thread).and_then(|slot| self.threads[slot as usize].call.as_mut());
+                if let Some(call) = call {
+                    call.woken_by = Some(by);
+                }
+            }
             KernelKind::Wakeup { thread, target_cpu } => {
                 let Some(slot) = self.find(thread) else { return };
                 if self.threads[slot as usize].place == Place::Asleep {
@@ -458,6 +523,7 @@ impl Ledger {
         let mut threads: Vec<ThreadTime> = self.threads.iter().map(Thread::time).collect();
         threads.sort_by_key(|one| (one.first_ns, one.thread));
         threads.truncate(LISTED_THREADS);
+        let (word_wait, words, words_left_out) = self.words.figures(listed);
         Contention {
             kernel_seen: self.kernel_seen,
             wait,
@@ -466,6 +532,9 @@ impl Ledger {
             crowded_ns,
             locks,
             locks_left_out: left_out,
+            word_wait,
+            words,
+            words_left_out,
             threads,
         }
     }
@@ -474,13 +543,15 @@ impl Ledger {
     fn break_off(&mut self, slot: u32) {
         let needed_ns = self.needed_ns();
         let thread = &mut self.threads[slot as usize];
-        let Some(call) = thread.call.take_if(|call| call.spending == Spending::Lock) else { return };
+        let waits =
+            |call: &mut Call| matches!(call.spending, Spending::Lock | Spending::Semaphore | Spending::Futex);
+        let Some(call) = thread.call.take_if(waits) else { return };
         let waiters = self.locks.get(&call.object).map_or(&[][..], |lock| &lock.waiters);
         let waiter = waiters.iter().find(|waiter| waiter.slot == slot);
         let seen_ns = waiter.map_or(0, |waiter| waiter.booked_ns).max(thread.booked_ns());
         thread.call = Some(call);
         thread.book(seen_ns, needed_ns);
         thread.call = None;
-        self.end_wait(slot, &call, false, seen_ns);
+        self.give_up(slot, &call, seen_ns);
     }
 }

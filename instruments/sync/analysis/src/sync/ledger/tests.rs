@@ -1,14 +1,19 @@
 //! Histories with a known ledger, and what holds of any.
 
-use super::{Activity, Contention, Ledger, LockFigures, Pattern, ThreadTime};
+use super::{
+    Activity, Contention, Ledger, LockFigures, Pattern, ThreadTime, WaiterShare, WakerShare, WordKind,
+    WordUse,
+};
+use crate::replay::LatestWakeup;
 use crate::sync::tests::histories::{kernel_events, sync_events};
 use crate::sync::tests::scene::{Scene, at_ns};
-use crate::sync::{AnyEvent, KernelEvent, KernelKind, ThreadId};
+use crate::sync::{AnyEvent, KernelEvent, KernelKind, Protocol, Settings, ThreadId};
 use proptest::prelude::*;
 use quaver_abi::record::OffCpu;
 use quaver_abi::sync::SyncKind::{
-    BroadcastEntry, LockEntry, LockExit, ThreadStart, TryEntry, TryExit, UnlockEntry, UnlockExit, WaitEntry,
-    WaitExit,
+    BroadcastEntry, FutexWaitEntry, FutexWaitExit, FutexWakeEntry, FutexWakeExit, LockEntry, LockExit,
+    PostEntry, SemWaitEntry, SemWaitExit, ThreadExit, ThreadStart, TryEntry, TryExit, UnlockEntry,
+    UnlockExit, WaitEntry, WaitExit,
 };
 use quaver_abi::sync::{SyncObject, SyncOutcome, outcome_flags};
 
@@ -59,6 +64,23 @@ fn conserves(found: &Contention) {
         waited_ns += lock.wait.total_ns;
     }
     assert_eq!(waited_ns, found.wait.total_ns);
+    let mut waits = (0, 0);
+    for word in &found.words {
+        assert_eq!(word.woken + word.changed + word.given_up, word.wait.count, "{word:?}");
+        assert!(word.passed_on + word.again <= word.woken, "{word:?}");
+        assert!(word.again_at_once <= word.again, "{word:?}");
+        let by_waiter =
+            word.waiters.iter().fold((0, 0), |sum, one| (sum.0 + one.waits, sum.1 + one.total_ns));
+        // Those whose waits took no time are left out.
+        assert!(by_waiter.0 <= word.wait.count && by_waiter.1 == word.wait.total_ns, "{word:?}");
+        let wake_ups: u64 = word.wakers.iter().map(|one| one.wake_ups).sum();
+        assert_eq!(wake_ups + word.waker_unknown, word.woken, "{word:?}");
+        assert!(word.wakers.iter().all(|one| one.certain <= one.wake_ups), "{word:?}");
+        let sites_ns: u64 = word.waiter_sites.iter().map(|one| one.total_ns).sum();
+        assert_eq!(sites_ns, word.wait.total_ns, "{word:?}");
+        waits = (waits.0 + word.wait.count, waits.1 + word.wait.total_ns);
+    }
+    assert_eq!(waits, (found.word_wait.count, found.word_wait.total_ns));
 }
 
 fn owner_us(lock: &LockFigures, activity: Activity) -> u64 {
@@ -392,4 +414,120 @@ fn a_wait_that_begins_again_at_once_is_told_from_others() {
     let one = found.conditions[0];
     assert_eq!((one.address, one.woken, one.again, one.broadcasts, one.signals), (L, 3, 1, 3, 0));
     assert_eq!(found.conditions.len(), 1, "nobody waited for the other again at once");
+}
+
+/// Thread `waiter` waits on a word for 100 us, until another one wakes at most so many.
+fn wait_on(scene: &mut Scene, us: u64, waiter: u32, waker: u32, most: u32) {
+    scene.at(us, waiter, FutexWaitEntry, L);
+    scene.at(us + 90, waker, FutexWakeEntry, L).detail = most;
+    scene.at(us + 91, waker, FutexWakeExit, L).detail = 1;
+    scene.at(us + 100, waiter, FutexWaitExit, L);
+}
+
+#[test]
+fn how_a_word_is_woken_says_what_it_is_like() {
+    let used = |scene: &Scene| {
+        let found = found(scene);
+        (found.words[0].used_like(), found.words[0].clone())
+    };
+    // Each thread that was woken wakes the other: a lock.
+    let mut lock = Scene::new();
+    (0..8_u32).for_each(|at| wait_on(&mut lock, u64::from(at) * 1_000, 1 + at % 2, 2 - at % 2, 1));
+    let (is_like, word) = used(&lock);
+    assert_eq!((is_like, word.woken, word.passed_on, word.again), (WordUse::Lock, 8, 7, 0));
+    // The same thread waits each time and wakes nobody: a condition, whose waiters wait again each time.
+    let mut signal = Scene::new();
+    (0..8).for_each(|at| wait_on(&mut signal, at * 1_000, 1, 2, 1));
+    let (is_like, word) = used(&signal);
+    assert_eq!((is_like, word.woken, word.passed_on, word.again), (WordUse::Signal, 8, 0, 7));
+    // All of three are woken, and work on: a barrier. Of two that may be a lock.
+    let meet = |threads: u32, again_us: u64| {
+        let mut scene = Scene::new();
+        for round in 0..8 {
+            let (us, last) = (u64::from(round) * 1_000, 1 + round % threads);
+            let others = (1..=threads).filter(|thread| *thread != last);
+            for thread in others.clone() {
+                scene.at(us, thread, FutexWaitEntry, L);
+            }
+            scene.at(us + 90, last, FutexWakeEntry, L).detail = u32::MAX;
+            scene.at(us + 91, last, FutexWakeExit, L).detail = threads - 1;
+            for thread in others.clone() {
+                scene.at(us + 100, thread, FutexWaitExit, L);
+            }
+            // But for who is next, they find nothing and wait again at once.
+            for thread in others.filter(|thread| again_us > 0 && *thread != 1 + (round + 1) % threads) {
+                scene.at(us + 100 + again_us, thread, FutexWaitEntry, L);
+                scene.at(us + 990, thread, FutexWaitExit, L).outcome = SyncOutcome::Timeout;
+            }
+        }
+        used(&scene)
+    };
+    assert_eq!(meet(5, 0).0, WordUse::Broadcast);
+    assert_eq!(meet(2, 0).0, WordUse::Unknown);
+    // All are woken for one hold: a lock that one of them gets.
+    let (is_like, word) = meet(5, 20);
+    assert_eq!((is_like, word.woken, word.passed_on, word.again_at_once), (WordUse::Lock, 32, 7, 24));
+    // Who waits again later has done something.
+    let (is_like, word) = meet(5, 200);
+    assert_eq!((is_like, word.again, word.again_at_once), (WordUse::Broadcast, 24, 0));
+    // Too few wake-ups say nothing, and of a semaphore those that do not come back say nothing either.
+    let mut few = Scene::new();
+    (0..3_u32).for_each(|at| wait_on(&mut few, u64::from(at) * 1_000, 1 + at % 2, 2 - at % 2, 1));
+    assert_eq!(used(&few).0, WordUse::Unknown);
+    let mut semaphore = Scene::new();
+    for at in 0..8 {
+        semaphore.at(at * 1_000, 1, SemWaitEntry, L);
+        semaphore.call(at * 1_000 + 90, at * 1_000 + 91, 2, PostEntry, L);
+        semaphore.at(at * 1_000 + 100, 1, SemWaitExit, L);
+    }
+    let (is_like, word) = used(&semaphore);
+    assert_eq!((is_like, word.kind, word.wait.total_ns), (WordUse::Unknown, WordKind::Semaphore, 800_000));
+}
+
+#[test]
+fn who_woke_is_certain_where_the_kernel_said_so_and_each_end_of_a_wait_is_counted() {
+    let mut scene = Scene::new();
+    let woken = |by: Option<u32>| KernelKind::Waking {
+        thread: ThreadId(1),
+        by_current: by.is_some(),
+        by: by.map(ThreadId),
+    };
+    wait_on(&mut scene, 0, 1, 2, 1);
+    scene.kernel(90, 2, woken(Some(2)));
+    // Here the kernel told only that an interrupt woke it.
+    wait_on(&mut scene, 1_000, 1, 3, 1);
+    scene.kernel(1_090, 3, woken(None));
+    // A signal of another thread is no wake-up; neither is a word that had changed, nor the end of a thread.
+    for (us, outcome) in [(2_000, SyncOutcome::Interrupted), (3_000, SyncOutcome::Busy)] {
+        scene.at(us, 1, FutexWaitEntry, L);
+        scene.kernel(us + 10, 4, woken(Some(4)));
+        scene.at(us + 20, 1, FutexWaitExit, L).outcome = outcome;
+    }
+    scene.at(4_000, 1, FutexWaitEntry, L);
+    scene.at(4_050, 1, ThreadExit, 1);
+    // Of a mutex no word is told: it is a lock.
+    scene.call(5_000, 5_100, 2, LockEntry, M);
+    let mut events = scene.events.clone();
+    events.sort_by_key(at_ns);
+    let (mut ledger, mut protocol) =
+        (Ledger::default(), Protocol::with_observer(Settings::default(), LatestWakeup::default()));
+    for event in &events {
+        ledger.any(event);
+        protocol.any(event);
+        if let Some(wakeup) = protocol.observer_mut().take() {
+            ledger.ended_by(wakeup.thread, wakeup.by);
+        }
+    }
+    let found = ledger.finish(usize::MAX);
+    conserves(&found);
+    let word = &found.words[0];
+    let ends = (word.wait.count, word.woken, word.changed, word.given_up, word.waker_unknown);
+    assert_eq!((found.words.len(), ends), (1, (5, 2, 1, 2, 0)), "{word:?}");
+    assert_eq!(word.wait.total_ns, 290_000);
+    let share =
+        |thread, certain| WakerShare { thread: ThreadId(thread), wake_ups: 1, certain, total_ns: 100_000 };
+    assert_eq!(word.wakers, [share(2, 1), share(3, 0)]);
+    assert_eq!(word.waiters, [WaiterShare { thread: ThreadId(1), waits: 5, total_ns: 290_000 }]);
+    assert_eq!((word.waiter_sites[0].address, found.wait.count), (0x4001, 1));
+    assert_eq!(found.threads.iter().map(|one| one.futex_ns).sum::<u64>(), 290_000);
 }

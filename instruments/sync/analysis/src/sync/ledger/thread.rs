@@ -29,7 +29,12 @@ pub(super) struct Call {
     pub(super) entered_ns: u64,
     /// Place of its entry among all events.
     pub(super) order: u64,
+    /// Who woke the thread since, as the kernel said.
+    pub(super) woken_by: Option<ThreadId>,
 }
+
+/// Words remembered on which a thread was woken.
+const KEPT_WORDS: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Thread {
@@ -50,6 +55,8 @@ pub(super) struct Thread {
     pub(super) call: Option<Call>,
     /// Lock that it tries to get, and since when.
     pub(super) row: Option<(ObjectKey, u64)>,
+    /// Words on which it was woken, and when. It has neither waited nor woken others on them since.
+    woken_on: Vec<(ObjectKey, u64)>,
     pub(super) ended: bool,
     /// As the kernel numbers it: the smaller, the more urgent.
     pub(super) priority: Option<i16>,
@@ -75,6 +82,7 @@ impl Thread {
             crowded_ns: 0,
             call: None,
             row: None,
+            woken_on: Vec::new(),
             ended: false,
             priority: None,
             parts_ns: [0; 11],
@@ -124,6 +132,20 @@ impl Thread {
             let root = Root { thread: self.id, activity: doing.activity(), depth: 0 };
             self.log.push(Piece { from_ns, to_ns: now_ns, doing, root }, needed_ns);
         }
+    }
+
+    /// It was woken on a word.
+    pub(super) fn was_woken_on(&mut self, word: ObjectKey, now_ns: u64) {
+        if self.woken_on.len() >= KEPT_WORDS {
+            self.woken_on.remove(0);
+        }
+        self.woken_on.push((word, now_ns));
+    }
+
+    /// It does something on this word: when it was woken on it, if this is the first that it does there since.
+    pub(super) fn takes_up(&mut self, word: ObjectKey) -> Option<u64> {
+        let found = self.woken_on.iter().position(|(one, _)| *one == word)?;
+        Some(self.woken_on.remove(found).1)
     }
 
     /// What its time went into so far.

@@ -30,7 +30,7 @@ fn from_a_late_waker_to_an_idle_cpu() {
         scene.kernel(13, 1, KernelKind::IdleEnter);
         // The waker reaches its kernel at 140, which wakes at 150.
         scene.inside(140, 2, 2, KernelReason::Futex);
-        scene.kernel(150, 2, KernelKind::Waking { thread: ThreadId(1), by_current: true });
+        scene.kernel(150, 2, KernelKind::Waking { thread: ThreadId(1), by_current: true, by: None });
         scene.wakeup(155, 2, 1, 1);
         scene.kernel(170, 1, KernelKind::IdleExit);
         scene.kernel(172, 1, KernelKind::IrqEnter { timer: false });
@@ -63,7 +63,7 @@ fn an_interrupt_that_wakes_has_nothing_to_do_with_the_thread_that_it_finds() {
         scene.kernel(13, 1, KernelKind::IdleEnter);
         // Another thread is in a call of its own since 120, and a timer's interrupt comes within it at 150.
         scene.inside(120, 2, 2, KernelReason::Futex);
-        scene.kernel(150, 2, KernelKind::Waking { thread: ThreadId(1), by_current: false });
+        scene.kernel(150, 2, KernelKind::Waking { thread: ThreadId(1), by_current: false, by: None });
         scene.wakeup(155, 2, 1, 1);
         scene.switch(180, 1, 0, 1, OffCpu::Unknown);
     });

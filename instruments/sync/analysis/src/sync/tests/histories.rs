@@ -40,7 +40,9 @@ pub(in crate::sync) fn kernel_events() -> impl Strategy<Value = AnyEvent> {
                     prev_state: if one == 5 { OffCpu::Throttled } else { OffCpu::from_raw(third as u8) },
                     priorities: (one % 2 == 0).then_some((one as i16, other as i16)),
                 },
-                5 => KernelKind::Waking { thread, by_current: other % 2 == 0 },
+                5 => {
+                    KernelKind::Waking { thread, by_current: other % 2 == 0, by: (other > 4).then_some(next) }
+                }
                 6 | 7 => KernelKind::Wakeup { thread, target_cpu: third },
                 8 => KernelKind::Migrate { thread, from: cpu, to: third },
                 9 => KernelKind::IrqEnter { timer: other % 2 == 0 },

@@ -233,7 +233,7 @@ fn a_wake_that_ends_a_wait_from_before_the_recording_ends_no_other() {
     let mut scene = Scene::new();
     let wake = |scene: &mut Scene, us: u64, woken: u32| {
         scene.at(us, 2, FutexWakeEntry, L).detail = 1;
-        scene.kernel(us, 2, KernelKind::Waking { thread: ThreadId(woken), by_current: true });
+        scene.kernel(us, 2, KernelKind::Waking { thread: ThreadId(woken), by_current: true, by: None });
         scene.at(us + 1, 2, FutexWakeExit, L).detail = 1;
     };
     scene.switch(0, 2, 0, 2, OffCpu::Blocked);

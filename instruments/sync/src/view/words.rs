@@ -1,0 +1,131 @@
+//! Semaphores and futex words.
+
+use super::{FIRST_ROWS, time};
+use crate::digest::{ContentionSummary, SyncDigest, SyncNames, WordSummary};
+use quaver_sync_analysis::sync::WakerShare;
+use quaver_view::{Block, Cell, Section, Table, Text, counted, text};
+
+/// Words that have sentences.
+const WITH_SENTENCES: usize = 5;
+/// Threads and functions that a sentence names.
+const NAMED: usize = 2;
+
+/// The section with the words that are used like locks.
+pub(super) fn with_locks(section: Section, digest: &SyncDigest) -> Section {
+    let title = "Semaphores and futex words that are used like locks (inferred)";
+    with_words(section, Some(title), digest, WordSummary::is_lock_like)
+}
+
+/// All other words; none without waits on any.
+pub(super) fn others(digest: &SyncDigest) -> Option<Section> {
+    let section = Section::new("words", "Waiting on other semaphores and futex words")
+        .note("whole waits, by signals, at barriers, of threads without work");
+    let section = with_words(section, None, digest, |word| !word.is_lock_like());
+    (!section.blocks.is_empty()).then_some(section)
+}
+
+fn with_words(
+    section: Section,
+    title: Option<&str>,
+    digest: &SyncDigest,
+    is_such: fn(&WordSummary) -> bool,
+) -> Section {
+    let contention = &digest.summary.contention;
+    let words: Vec<&WordSummary> = contention.words.iter().filter(|word| is_such(word)).collect();
+    if words.is_empty() {
+        return section;
+    }
+    let columns = [
+        "word",
+        "kind",
+        "used like",
+        "waits",
+        "waited",
+        "share",
+        "longest",
+        "threads",
+        "woken",
+        "again at once",
+    ];
+    let mut table = Table::new(columns).first_rows(2 * FIRST_ROWS).terminal_first(FIRST_ROWS);
+    if let Some(title) = title {
+        table = table.title(title);
+    }
+    for word in &words {
+        let one = &word.figures;
+        table.row([
+            Cell::from(&*word.name),
+            one.kind.name().into(),
+            word.used_like.name().into(),
+            Cell::Count(one.wait.count),
+            time(one.wait.total_ns),
+            Cell::part(one.wait.total_ns, contention.word_wait.total_ns),
+            time(one.wait.max_ns),
+            Cell::Count(one.threads),
+            Cell::Count(one.woken),
+            Cell::Count(one.again_at_once),
+        ]);
+    }
+    let note = "Who holds a semaphore or futex word is not known: nobody records that. What it is used like is inferred. Again \
+                at once: a thread that was woken waited again within 50 µs, since it found nothing or was quick.";
+    let sentences = words.iter().take(WITH_SENTENCES).map(|word| sentence(word, &digest.names));
+    section.with(table).with(Block::List(sentences.collect())).with(Block::Note(note.into()))
+}
+
+fn wakers(all: &[WakerShare], names: &SyncNames) -> String {
+    let named = all.iter().take(NAMED).map(|one| {
+        let times = counted(one.wake_ups, "time");
+        let inferred = match one.wake_ups - one.certain {
+            0 => String::new(),
+            inferred if inferred == one.wake_ups => ", inferred".to_owned(),
+            inferred => format!(", {} of them inferred", Cell::Count(inferred)),
+        };
+        format!("{} ({times}{inferred})", names.thread(one.thread))
+    });
+    named.collect::<Vec<_>>().join(", ")
+}
+
+/// Where it was waited on, who woke, and why it counts as what it does.
+fn sentence(word: &WordSummary, names: &SyncNames) -> Text {
+    let one = &word.figures;
+    let mut words = format!("{}: waited {}", word.name, time(one.wait.total_ns));
+    let functions = word.waiter_functions.iter().take(NAMED).map(|one| &*one.name);
+    let functions = functions.collect::<Vec<_>>().join(", ");
+    if !functions.is_empty() {
+        words += &format!(" in {functions}");
+    }
+    words += ".";
+    if !one.wakers.is_empty() {
+        words += &format!(" Woken by {}.", wakers(&one.wakers, names));
+    }
+    if one.waker_unknown > 0 {
+        words += &format!(" By whom is not known of {}.", counted(one.waker_unknown, "wake-up"));
+    }
+    if word.is_lock_like() {
+        words += &format!(" {}", word.why_a_lock());
+    }
+    words.into()
+}
+
+/// The word that was waited on for longest of those that are used like locks, for the verdict.
+pub(super) fn worst_of_locks(word: &WordSummary, names: &SyncNames) -> String {
+    let one = &word.figures;
+    let woken = one.wakers.first().map_or_else(String::new, |waker| {
+        let part = Cell::part(waker.total_ns, one.wait.total_ns);
+        format!("; {} ended {part} of it", names.thread(waker.thread))
+    });
+    format!("{} for {}. Its owner is not known{woken}", time(one.wait.total_ns), word.name)
+}
+
+/// Words that may be locks or not, where threads waited on them for longer than so.
+pub(super) fn verdict(contention: &ContentionSummary, longer_than_ns: u64) -> Option<Text> {
+    let wait = &contention.unknown_wait;
+    let worst = contention.words.iter().find(|word| word.may_be_lock());
+    let worst = worst.filter(|_| wait.total_ns > longer_than_ns)?;
+    Some(text!(
+        "Threads waited {} on semaphores or futex words that may be locks or not, {} on {}.",
+        time(wait.total_ns),
+        time(worst.figures.wait.total_ns),
+        worst.name
+    ))
+}
