@@ -81,6 +81,15 @@ impl Cell {
         if whole == 0 { Self::Missing } else { Self::Share(part as f64 / whole as f64) }
     }
 
+    /// A count of things, with the word for one of them: `1 packet`, `2,311 packets`, `3 tries`.
+    pub fn several(count: u64, of: &str) -> String {
+        match of.strip_suffix("ry") {
+            _ if count == 1 => format!("1 {of}"),
+            Some(stem) => format!("{} {stem}ries", Self::Count(count)),
+            None => format!("{} {of}s", Self::Count(count)),
+        }
+    }
+
     /// The cell where `known`, else [`Cell::Missing`].
     pub fn only_if(self, known: bool) -> Self {
         if known { self } else { Self::Missing }

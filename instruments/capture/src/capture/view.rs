@@ -28,14 +28,14 @@ pub(super) fn document(accounts: &Accounts, written: &Written) -> Document {
         let fates = &interface.fates;
         if fates.other_layer > 0 {
             document.warn(text!(
-                "{name}: {} packets lack the requested layer's stamp",
-                Cell::Count(fates.other_layer)
+                "{name}: without the requested layer's stamp: {}",
+                Cell::several(fates.other_layer, "packet")
             ));
         }
         if fates.disordered > 0 {
             document.warn(text!(
-                "{name}: {} packets have stamps in the wrong layer order",
-                Cell::Count(fates.disordered)
+                "{name}: with stamps in the wrong layer order: {}",
+                Cell::several(fates.disordered, "packet")
             ));
         }
     }
@@ -62,8 +62,8 @@ pub(super) fn document(accounts: &Accounts, written: &Written) -> Document {
 fn section(at: usize, interface: &InterfaceCount, accounts: &Accounts) -> Section {
     let (fates, seconds) = (&interface.fates, accounts.took.as_secs_f64());
     let note = text!(
-        "{} packets captured in {}, {}",
-        Cell::Count(fates.captured),
+        "{} captured in {}, {}",
+        Cell::several(fates.captured, "packet"),
         Cell::Duration(i64::try_from(accounts.took.as_nanos()).unwrap_or(i64::MAX)),
         Cell::Rate(fates.captured as f64 / seconds, "packets").only_if(seconds > 0.0)
     );

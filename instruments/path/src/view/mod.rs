@@ -216,9 +216,9 @@ fn packets(flows: &[&FlowResults], round_trip: Option<&RoundTripLoss>) -> Sectio
     };
     let without_reply = round_trip.filter(|found| found.lost > 0).map(|found| {
         text!(
-            "{} of {} packets have no reply, {} (RFC 6673).",
+            "No reply: {} of {}, {} (RFC 6673).",
             Cell::Count(found.lost),
-            Cell::Count(found.sent),
+            Cell::several(found.sent, "packet"),
             Cell::from(found.share.map(Cell::Share))
         )
     });

@@ -144,8 +144,8 @@ fn batch(lock: &LockSummary, contention: &ContentionSummary) -> Option<Advice> {
         gain: None,
         at_most: false,
         evidence: vec![format!(
-            "It was handed over {} times, which took {} on average. It was held for {}.",
-            Cell::Count(one.contended),
+            "It was handed over {}, which took {} on average. It was held for {}.",
+            Cell::several(one.contended, "time"),
             Cell::FineDuration(hand_over_ns),
             Cell::FineDuration(hold_ns)
         )],
@@ -161,11 +161,11 @@ fn lock_not_try(lock: &LockSummary, contention: &ContentionSummary) -> Option<Ad
         gain: None,
         at_most: false,
         evidence: vec![format!(
-            "Threads tried for {}, {} of their time: it was got {} times so, after {} tries that failed.",
+            "Threads tried for {}, {} of their time: it was got {} so, after {}.",
             time(one.tried.total_ns),
             Cell::part(one.tried.total_ns, lived_ns),
-            Cell::Count(one.tried.count),
-            Cell::Count(one.failed_tries)
+            Cell::several(one.tried.count, "time"),
+            Cell::several(one.failed_tries, "failed try")
         )],
     })
 }
@@ -182,12 +182,11 @@ fn signal_one(condition: &ConditionSummary) -> Option<Advice> {
         gain: None,
         at_most: false,
         evidence: vec![format!(
-            "{} broadcasts and {} signals woke threads {} times. {} times the thread waited again without having given the mutex \
-             back.",
-            Cell::Count(one.broadcasts),
-            Cell::Count(one.signals),
-            Cell::Count(one.woken),
-            Cell::Count(one.again)
+            "{} and {} woke threads {}. {} the thread waited again without having given the mutex back.",
+            Cell::several(one.broadcasts, "broadcast"),
+            Cell::several(one.signals, "signal"),
+            Cell::several(one.woken, "time"),
+            Cell::several(one.again, "time")
         )],
     })
 }

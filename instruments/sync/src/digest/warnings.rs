@@ -176,12 +176,13 @@ fn lost(summary: &SyncSummary) -> Vec<String> {
     }
     let threads: u64 = summary.processes.iter().map(|process| process.threads_lost).sum();
     if threads > 0 {
-        warnings.push(format!("{} threads found no room, so nothing is known of them", Cell::Count(threads)));
+        warnings
+            .push(format!("{} found no room, so nothing is known of them", Cell::several(threads, "thread")));
     }
     if summary.facts.kernel.lost > 0 {
         warnings.push(format!(
-            "{} records of the kernel found no room, so causes are missing",
-            Cell::Count(summary.facts.kernel.lost)
+            "{} of the kernel found no room, so causes are missing",
+            Cell::several(summary.facts.kernel.lost, "record")
         ));
     }
     warnings

@@ -115,10 +115,10 @@ fn sentence(lock: &LockSummary, digest: &SyncDigest) -> Text {
     let mut words = format!("{}: waited {}.", lock.name, time(one.wait.total_ns));
     if one.tried.count > 0 {
         words += &format!(
-            " Got {} times in loops of tries, after {} in all and {} tries that failed, the longest {}.",
-            Cell::Count(one.tried.count),
+            " Got {} in loops of tries, after {} in all and {}, the longest {}.",
+            Cell::several(one.tried.count, "time"),
             time(one.tried.total_ns),
-            Cell::Count(one.failed_tries),
+            Cell::several(one.failed_tries, "failed try"),
             time(one.tried.max_ns)
         );
     }
@@ -127,11 +127,11 @@ fn sentence(lock: &LockSummary, digest: &SyncDigest) -> Text {
     }
     if let Some(pair) = one.pairs.first() {
         words += &format!(
-            " Largest pair: {} for {}, {} in {} holds.",
+            " Largest pair: {} for {}, {} in {}.",
             names.thread(pair.waiter),
             names.thread(pair.owner),
             time(pair.total_ns),
-            Cell::Count(pair.holds)
+            Cell::several(pair.holds, "hold")
         );
     }
     let sites = parts(&lock.owner_functions, one.held_ns);
@@ -189,8 +189,8 @@ fn evidence(pattern: Pattern, lock: &LockSummary, names: &SyncNames) -> String {
     let one = &lock.figures;
     match pattern {
         Pattern::Barging => format!(
-            " Barging: {} holds by threads that had asked later than one that waited, {} of the wait.",
-            Cell::Count(one.overtaken.count),
+            " Barging: {} by threads that had asked later than one that waited, {} of the wait.",
+            Cell::several(one.overtaken.count, "hold"),
             time(one.overtaken.total_ns)
         ),
         Pattern::Convoy => format!(

@@ -117,11 +117,7 @@ fn tiles(document: &mut Document, summary: &SyncSummary) {
     document.tile("Largest", time(late.max_ns).only_if(late.count > 0), late::how_counted(summary));
     let waited = &summary.contention.wait;
     if waited.count > 0 {
-        document.tile(
-            "Waited for locks",
-            time(waited.total_ns),
-            text!("{} waits", Cell::Count(waited.count)),
-        );
+        document.tile("Waited for locks", time(waited.total_ns), Cell::several(waited.count, "wait"));
     }
     let path = &results.critical_path;
     if path.length_ns > 0 {
@@ -191,11 +187,11 @@ fn calls(summary: &SyncSummary) -> Option<Section> {
         };
         let both = futex.reconciled.map_or_else(String::new, |both| {
             format!(
-                " {} waits, {} of them inside recorded calls; {} of {} recorded calls stayed in user space.",
-                Cell::Count(both.waits_inside + both.waits_outside),
+                " {}, {} of them inside recorded calls; {} of {} stayed in user space.",
+                Cell::several(both.waits_inside + both.waits_outside, "wait"),
                 Cell::Count(both.waits_inside),
                 Cell::Count(both.calls_without_kernel),
-                Cell::Count(both.calls)
+                Cell::several(both.calls, "recorded call")
             )
         });
         let (calls, spurious) = (Cell::Count(futex.calls), Cell::Count(futex.spurious));
