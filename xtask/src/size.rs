@@ -21,7 +21,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-doctor", 500),
     ("quaver-dvfs", 1_500),
     ("quaver-host", 14_265),
-    ("quaver-instrument", 8_215),
+    ("quaver-instrument", 8_285),
     ("quaver-lab", 1_500),
     ("quaver-lab-guests", 1_500),
     ("quaver-launch", 1_000),

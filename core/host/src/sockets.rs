@@ -294,11 +294,11 @@ mod tests {
         assert_eq!(pids("127.0.0.1:5001"), [77]);
         assert_eq!(pids("[::ffff:127.0.0.1]:5001"), [77]);
         assert_eq!(pids("192.0.2.1:5001"), [0u32; 0], "another address");
-        assert_eq!(pids("127.0.0.1:5357"), [0u32; 0], "nobody holds that one");
+        assert_eq!(pids("127.0.0.1:5353"), [0u32; 0], "nobody holds that one");
         host.file("proc/78/stat", &stat("child", 'S', 0));
         host.file("proc/78/fd/marker", "");
         symlink("socket:[9999]", root.path("proc/78/fd").join("3")).unwrap();
-        assert_eq!(pids("192.0.2.9:5357"), [78], "bound to any address");
+        assert_eq!(pids("192.0.2.9:5353"), [78], "bound to any address");
         symlink("socket:[5001]", root.path("proc/78/fd").join("4")).unwrap();
         assert_eq!(pids("127.0.0.1:5001"), [77, 78], "shared by a fork");
     }

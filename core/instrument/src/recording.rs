@@ -1,6 +1,7 @@
 //! A run being recorded: its directory, its clock anchors, its tracer. Shared by every verb that measures.
 
 use crate::cpu_watch::{CpuGone, CpuWatch};
+use crate::halts::Halts;
 use crate::interrupt::Interrupt;
 use crate::tier::Choice;
 use anyhow::Context;
@@ -41,6 +42,7 @@ pub struct Recording<C: ClockSource = SystemClocks> {
     cpu_gone: Option<CpuGone>,
     /// How long the machine had been suspended before, in all.
     suspended_ns: i64,
+    halts: Halts,
 }
 
 /// Segments that a tracer's records go to. A write that fails is kept until the run ends: measuring goes on.
@@ -144,6 +146,7 @@ impl<C: ClockSource> Recording<C> {
             cpus: CpuWatch::new(HostRoot::system()),
             cpu_gone: None,
             suspended_ns: quaver_clock::suspended_ns(),
+            halts: Halts::listen(),
         })
     }
 
@@ -192,8 +195,10 @@ impl<C: ClockSource> Recording<C> {
         mut show: impl FnMut(Duration),
     ) -> anyhow::Result<()> {
         let start = Instant::now();
+        self.halts.begin();
         loop {
             let elapsed = start.elapsed();
+            self.halts.look(start + elapsed);
             self.cpu_gone = self.cpu_gone.or_else(|| self.cpus.gone());
             if elapsed >= length || interrupt.requested() || self.cpu_gone.is_some() || ended() {
                 return Ok(());
@@ -228,8 +233,8 @@ impl<C: ClockSource> Recording<C> {
         self.manifest.lost.events = counts.events_lost;
         let suspended = suspension(self.suspended_ns, quaver_clock::suspended_ns());
         if let Some(notes) = self.manifest.asked.get_mut("notes").and_then(serde_json::Value::as_array_mut) {
-            let sentences = counts.steal_disagreements.iter().chain(&suspended);
-            notes.extend(sentences.map(|sentence| sentence.as_str().into()));
+            let sentences = counts.steal_disagreements.iter().cloned().chain(suspended);
+            notes.extend(sentences.chain(self.halts.sentence()).map(serde_json::Value::from));
         }
         if let Ok(timebase) = Timebase::from_anchors(self.keeper.anchors()) {
             let worst = self.keeper.anchors().iter().map(|anchor| anchor.half_bracket_ns).max();

@@ -167,7 +167,7 @@ fn lateness(summary: &ChaseSummary) -> Option<Text> {
     }
     if let Some(unread) = summary.unread.filter(|_| summary.losses.received == 0) {
         return Some(text!(
-            "The receiver read none of {} that came in {}.{}",
+            "The receiver read none of the {} that came in {}.{}",
             Cell::several(unread.packets, "packet"),
             Cell::Duration(unread.until_ns - unread.since_ns),
             summary

@@ -158,7 +158,7 @@ mod tests {
         note.write(&run).unwrap();
         assert_eq!(of("a", "stopped", 112 * second), Some(run.name()));
         let notes = run.read_manifest().unwrap().asked["notes"].clone();
-        assert_eq!(notes, json!(["2 incidents alike were counted in this one by now"]));
+        assert_eq!(notes, json!(["alike and counted in this one by now: 2 incidents"]));
     }
 
     #[test]
