@@ -56,6 +56,17 @@ pub fn realtime_ns() -> i64 {
     clock_ns(libc::CLOCK_REALTIME)
 }
 
+/// How long this machine has been suspended, in all: what CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, nanoseconds. In a time
+/// namespace a constant is added.
+pub fn suspended_ns() -> i64 {
+    // A thread may lose its CPU between two readings. The least difference of a few has the least of that.
+    let ahead = || {
+        let monotonic_ns = clock_ns(libc::CLOCK_MONOTONIC);
+        clock_ns(libc::CLOCK_BOOTTIME) - monotonic_ns
+    };
+    (0..8).fold(ahead(), |least, _| least.min(ahead()))
+}
+
 #[inline]
 pub(super) fn clock_ns(clock: libc::clockid_t) -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -26,7 +26,7 @@ pub use anchor::{
 };
 pub use counter::{
     Counter, CycleCounter, HardwareCounter, MonotonicCounter, cycles, cycles_and_cpu, monotonic_ns,
-    realtime_ns,
+    realtime_ns, suspended_ns,
 };
 pub use cross_core::{CrossCore, CrossCoreError, PairOffset, check_cross_core, compare_allowed_cpus};
 pub use kernel::{KernelState, LeapState, TaiState};

@@ -158,6 +158,24 @@ impl ProcessIdentity {
     }
 }
 
+/// Processes that hold a UDP socket of the calling thread's network which sends from `local`, by number. One whose descriptors
+/// may not be read is left out.
+pub fn holders(root: &HostRoot, local: SocketAddr) -> Vec<ProcessIdentity> {
+    let sends = |own: SocketAddr| {
+        own.port() == local.port() && (own.ip().is_unspecified() || own.ip() == local.ip().to_canonical())
+    };
+    let tables = ["udp", "udp6"].map(|table| root.text(&format!("proc/thread-self/net/{table}")));
+    let sockets = tables.iter().flatten().flat_map(|text| text.lines()).filter_map(parse_socket);
+    let inodes: BTreeSet<u64> =
+        sockets.filter(|(_, socket)| sends(socket.local)).map(|(inode, _)| inode).collect();
+    let mut processes: Vec<u32> = root.names("proc").iter().filter_map(|name| name.parse().ok()).collect();
+    processes.sort_unstable();
+    let holds =
+        |process: &ProcessIdentity| process.socket_inodes(root).is_ok_and(|own| !own.is_disjoint(&inodes));
+    let all = processes.into_iter().filter_map(|pid| ProcessIdentity::of(root, pid).ok());
+    if inodes.is_empty() { Vec::new() } else { all.filter(holds).collect() }
+}
+
 /// The rest of the line that begins with `name`.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
@@ -262,6 +280,27 @@ mod tests {
         assert_eq!(sockets[1].local, "[2001:db8::1]:5002".parse().unwrap());
         assert_eq!(sockets[1].remote, Some("[2001:db8::2]:7".parse().unwrap()));
         assert!(process.uses_io_uring(&root));
+    }
+
+    #[test]
+    fn whoever_holds_a_socket_that_sends_from_an_address_is_found() {
+        let host = host();
+        let root = host.root();
+        let lines = std::fs::read_to_string(root.path("proc/77/net/udp")).unwrap();
+        host.file("proc/thread-self/net/udp", &lines);
+        let pids = |local: &str| {
+            holders(&root, local.parse().unwrap()).iter().map(|process| process.pid).collect::<Vec<_>>()
+        };
+        assert_eq!(pids("127.0.0.1:5001"), [77]);
+        assert_eq!(pids("[::ffff:127.0.0.1]:5001"), [77]);
+        assert_eq!(pids("192.0.2.1:5001"), [0u32; 0], "another address");
+        assert_eq!(pids("127.0.0.1:5353"), [0u32; 0], "nobody holds that one");
+        host.file("proc/78/stat", &stat("child", 'S', 0));
+        host.file("proc/78/fd/marker", "");
+        symlink("socket:[9999]", root.path("proc/78/fd").join("3")).unwrap();
+        assert_eq!(pids("192.0.2.9:5353"), [78], "bound to any address");
+        symlink("socket:[5001]", root.path("proc/78/fd").join("4")).unwrap();
+        assert_eq!(pids("127.0.0.1:5001"), [77, 78], "shared by a fork");
     }
 
     #[test]

@@ -151,17 +151,15 @@ fn tell_shared_remedies(causes: &[CauseSummary], rows: &mut [Cause]) {
         if others == 0 || causes[..at].iter().any(|before| same(&before)) {
             continue;
         }
-        let plural = if others == 1 { "" } else { "s" };
-        let words =
-            text!("one remedy for this and {others} more cause{plural}: {} of the time", Cell::Share(share));
+        let others = Cell::several(others as u64, "more cause");
+        let words = text!("one remedy for this and {others}: {} of the time", Cell::Share(share));
         rows[at].details.push(words);
     }
 }
 
 fn smaller(rest: &[CauseSummary]) -> Option<Cause> {
-    let plural = if rest.len() == 1 { "" } else { "s" };
     (!rest.is_empty()).then(|| Cause {
-        name: format!("{} smaller cause{plural} (see the report)", rest.len()),
+        name: format!("{} (see the report)", Cell::several(rest.len() as u64, "smaller cause")),
         share: rest.iter().map(|cause| cause.share).sum(),
         figures: figures(
             (

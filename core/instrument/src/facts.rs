@@ -96,8 +96,7 @@ fn host_line(manifest: &Manifest) -> String {
         (true, None) => ", virtual machine".to_owned(),
         (false, _) => String::new(),
     };
-    let plural = if cpus == 1 { "" } else { "s" };
-    format!("Linux {kernel}, {cpus} CPU{plural}{kind}")
+    format!("Linux {kernel}, {}{kind}", Cell::several(cpus as u64, "CPU"))
 }
 
 /// What was noted while the run was prepared.

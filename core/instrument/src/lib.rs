@@ -11,6 +11,7 @@ pub mod envelope;
 pub mod exit_code;
 mod exports;
 pub mod facts;
+mod halts;
 pub mod head;
 pub mod host_state;
 pub mod interrupt;

@@ -1,6 +1,7 @@
 //! A run being recorded: its directory, its clock anchors, its tracer. Shared by every verb that measures.
 
 use crate::cpu_watch::{CpuGone, CpuWatch};
+use crate::halts::Halts;
 use crate::interrupt::Interrupt;
 use crate::tier::Choice;
 use anyhow::Context;
@@ -15,6 +16,7 @@ use quaver_host::segment::SegmentAppender;
 use quaver_host::trace::{TraceCounts, TraceSink, Tracer};
 use quaver_store::manifest::{ClockCalibration, ClockState, Manifest, RealtimeStep};
 use quaver_store::run::RunDir;
+use quaver_view::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -38,6 +40,9 @@ pub struct Recording<C: ClockSource = SystemClocks> {
     drain_while_measuring: bool,
     cpus: CpuWatch,
     cpu_gone: Option<CpuGone>,
+    /// How long the machine had been suspended before, in all.
+    suspended_ns: i64,
+    halts: Halts,
 }
 
 /// Segments that a tracer's records go to. A write that fails is kept until the run ends: measuring goes on.
@@ -140,6 +145,8 @@ impl<C: ClockSource> Recording<C> {
             drain_while_measuring: false,
             cpus: CpuWatch::new(HostRoot::system()),
             cpu_gone: None,
+            suspended_ns: quaver_clock::suspended_ns(),
+            halts: Halts::listen(),
         })
     }
 
@@ -188,8 +195,10 @@ impl<C: ClockSource> Recording<C> {
         mut show: impl FnMut(Duration),
     ) -> anyhow::Result<()> {
         let start = Instant::now();
+        self.halts.begin();
         loop {
             let elapsed = start.elapsed();
+            self.halts.look(start + elapsed);
             self.cpu_gone = self.cpu_gone.or_else(|| self.cpus.gone());
             if elapsed >= length || interrupt.requested() || self.cpu_gone.is_some() || ended() {
                 return Ok(());
@@ -222,8 +231,10 @@ impl<C: ClockSource> Recording<C> {
             return Err(error.context("keeping kernel records"));
         }
         self.manifest.lost.events = counts.events_lost;
+        let suspended = suspension(self.suspended_ns, quaver_clock::suspended_ns());
         if let Some(notes) = self.manifest.asked.get_mut("notes").and_then(serde_json::Value::as_array_mut) {
-            notes.extend(counts.steal_disagreements.iter().map(|sentence| sentence.as_str().into()));
+            let sentences = counts.steal_disagreements.iter().cloned().chain(suspended);
+            notes.extend(sentences.chain(self.halts.sentence()).map(serde_json::Value::from));
         }
         if let Ok(timebase) = Timebase::from_anchors(self.keeper.anchors()) {
             let worst = self.keeper.anchors().iter().map(|anchor| anchor.half_bracket_ns).max();
@@ -257,6 +268,21 @@ impl<C: ClockSource> Recording<C> {
         self.run.write_manifest(&self.manifest)?;
         Ok((self.run, self.manifest))
     }
+}
+
+/// Shorter differences are the reading's.
+const LEAST_SUSPENSION_NS: i64 = 1_000_000;
+
+/// A sentence where the machine was suspended between two readings of [`quaver_clock::suspended_ns`].
+fn suspension(before_ns: i64, after_ns: i64) -> Option<String> {
+    let lasted_ns = after_ns - before_ns;
+    (lasted_ns >= LEAST_SUSPENSION_NS).then(|| {
+        format!(
+            "this machine was suspended for {} during the run: times around that are wrong; keep it awake \
+             (systemd-inhibit) and measure again",
+            Cell::Duration(lasted_ns)
+        )
+    })
 }
 
 /// CPUs whose counters are compared before a run, and the time for each pair: 35 ms where nobody is in the way.
@@ -302,6 +328,24 @@ fn shell_word(word: &str) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_machine_that_was_suspended_is_told_of_with_its_length() {
+        let day_ns = 86_400_000_000_000;
+        assert_eq!(suspension(day_ns, day_ns + 999_999), None);
+        let said = suspension(day_ns, day_ns + 2_500_000_000).unwrap();
+        assert!(said.starts_with("this machine was suspended for 2.50 s during the run:"), "{said}");
+        let parent = tempfile::tempdir().unwrap();
+        for (slept_ns, words) in [(0, None), (7_000_000_000, Some("suspended for 7.00 s"))] {
+            let asked = json!({ "notes": [] });
+            let mut recording = Recording::begin(parent.path(), "sink", asked, json!({})).unwrap();
+            recording.suspended_ns -= slept_ns;
+            recording.end_tracing().unwrap();
+            let notes = recording.manifest.asked["notes"].as_array().unwrap();
+            assert_eq!(notes.len(), usize::from(words.is_some()), "{notes:?}");
+            assert!(words.is_none_or(|words| notes[0].as_str().unwrap().contains(words)), "{notes:?}");
+        }
+    }
 
     #[test]
     fn the_manifest_tells_what_was_known_of_the_clocks() {

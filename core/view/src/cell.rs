@@ -81,6 +81,15 @@ impl Cell {
         if whole == 0 { Self::Missing } else { Self::Share(part as f64 / whole as f64) }
     }
 
+    /// A count of things, with the word for one of them: `1 packet`, `2,311 packets`, `3 tries`.
+    pub fn several(count: u64, of: &str) -> String {
+        match of.strip_suffix("ry") {
+            _ if count == 1 => format!("1 {of}"),
+            Some(stem) => format!("{} {stem}ries", Self::Count(count)),
+            None => format!("{} {of}s", Self::Count(count)),
+        }
+    }
+
     /// The cell where `known`, else [`Cell::Missing`].
     pub fn only_if(self, known: bool) -> Self {
         if known { self } else { Self::Missing }
@@ -267,12 +276,6 @@ fn difference(of: &Cell) -> String {
     }
     let text = written(of);
     if text.starts_with('-') || text.starts_with('<') { text } else { format!("+{text}") }
-}
-
-/// `1 wait`, `1,204 waits`: things whose plural ends in `s`.
-pub fn counted(count: u64, one: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {one}{plural}", Cell::Count(count))
 }
 
 /// A bar of `width` characters that shows a share (0 to 1) in eighths of a character. What is not zero is seen.

@@ -7,6 +7,13 @@ fn all(wanted: &[(Cell, &str)]) {
 }
 
 #[test]
+fn one_thing_has_no_plural() {
+    let words = [0, 1, 2_311].map(|count| Cell::several(count, "packet"));
+    assert_eq!(words, ["0 packets", "1 packet", "2,311 packets"]);
+    assert_eq!([1, 3].map(|count| Cell::several(count, "failed try")), ["1 failed try", "3 failed tries"]);
+}
+
+#[test]
 fn durations_have_three_digits_and_a_unit_that_fits() {
     let wanted = [
         (0, "0 ns"),

@@ -19,7 +19,7 @@ mod text;
 mod ticks;
 
 pub use axis::{Axis, Colour, Quantity};
-pub use cell::{Cell, bar, counted};
+pub use cell::{Cell, bar};
 pub use chart::{Arrangement, Chart, Group, Rendering};
 pub use document::{
     Block, Cause, Causes, Column, Document, Fact, Finding, Remedy, Row, Section, Shown, Table, Tile, Tone,

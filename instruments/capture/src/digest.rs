@@ -9,6 +9,7 @@ use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_pcapng as pcapng;
 use quaver_pcapng::{CaptureReader, CapturedInterface, CapturedPacket, ReadError, Uncompressed};
 use quaver_store::error::StoreError;
+use quaver_view::Cell;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
@@ -227,17 +228,20 @@ fn cautions(figures: &CaptureFigures, interfaces: &[InterfaceSummary]) -> Vec<St
     }
     if figures.unstamped > 0 {
         found.push(format!(
-            "{} packets have no stamp of this layer: they are counted but excluded from times",
-            figures.unstamped
+            "without a stamp of this layer, so counted but excluded from times: {}",
+            Cell::several(figures.unstamped, "packet")
         ));
     }
     if figures.beyond.packets > 0 {
-        found.push(format!("{} packets belong to untracked flows (table full)", figures.beyond.packets));
+        found.push(format!(
+            "of untracked flows (table full): {}",
+            Cell::several(figures.beyond.packets, "packet")
+        ));
     }
     if figures.counted_only > 0 {
         found.push(format!(
-            "{} flows are counted only: capture with a filter to have the figures of one",
-            figures.counted_only
+            "only counted: {}; capture with a filter to have the figures of one",
+            Cell::several(figures.counted_only, "flow")
         ));
     }
     if figures.flows.iter().any(|flow| flow.rtp_left_out > 0) {

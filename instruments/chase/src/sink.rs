@@ -213,6 +213,6 @@ fn watch(
     let progress = Progress::timed(args.duration, args.output.quiet);
     let received = || running.live().received();
     let ended = || running.is_finished() || args.count.is_some_and(|count| received() >= count);
-    let show = |elapsed| progress.show(elapsed, format!("{} packets", Cell::Count(received())));
+    let show = |elapsed| progress.show(elapsed, Cell::several(received(), "packet"));
     recording.keep_house(args.duration, interrupt, ended, show)
 }

@@ -171,9 +171,9 @@ fn watch(
         anchors.tick();
         let live = running.live();
         let words = format!(
-            "{} packets to {destination}, {} slots missed",
-            Cell::Count(live.sent()),
-            Cell::Count(live.misses())
+            "{} to {destination}, {} missed",
+            Cell::several(live.sent(), "packet"),
+            Cell::several(live.misses(), "slot")
         );
         match args.duration {
             Some(_) => progress.show(start.elapsed(), words),

@@ -55,7 +55,7 @@ pub struct PathSummary {
     /// Figures of a test that kept no packets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rolling: Vec<RollingFigures>,
-    /// The flows of a test that kept no packets.
+    /// The flows of a test that kept no packets, else those of which the receiver said nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rolling_flows: Vec<FlowFacts>,
     /// What the reader should know before believing the numbers.
@@ -177,8 +177,10 @@ pub fn digest(facts: &PathFacts, packets: &[Vec<Singleton>], run: RunFacts) -> P
     let classified = |(flow, packets): (&FlowFacts, &Vec<Singleton>)| {
         (flow.clone(), classify(packets, numbering, flow.sent.or(Some(flow.planned))))
     };
-    let flows: Vec<(FlowFacts, Classified)> =
-        facts.flows.iter().zip(packets).filter(|_| kept).map(classified).collect();
+    // Packets of which no word came back are neither lost nor arrived.
+    let is_heard = |(flow, found): &(FlowFacts, Classified)| !flow.is_unheard() || !found.arrivals.is_empty();
+    let (flows, unheard): (Vec<_>, Vec<_>) =
+        facts.flows.iter().zip(packets).filter(|_| kept).map(classified).partition(is_heard);
     let (Timed { clocks, flows: timed }, rolling) =
         if kept { (by_packets(facts, &flows), Vec::new()) } else { by_least_delays(facts) };
     let mut summary = PathSummary {
@@ -193,7 +195,11 @@ pub fn digest(facts: &PathFacts, packets: &[Vec<Singleton>], run: RunFacts) -> P
         down: None,
         round_trip_loss: None,
         rolling,
-        rolling_flows: if kept { Vec::new() } else { facts.flows.clone() },
+        rolling_flows: if kept {
+            unheard.into_iter().map(|(flow, _)| flow).collect()
+        } else {
+            facts.flows.clone()
+        },
         warnings: Vec::new(),
     };
     for ((flow, classified), timed) in flows.iter().zip(&timed) {

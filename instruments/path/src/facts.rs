@@ -151,6 +151,16 @@ pub struct FlowFacts {
     pub cut_short: Option<String>,
 }
 
+/// What stands for the receiver's stamps where nothing came back from it.
+pub(crate) const NOT_KNOWN: &str = "not known";
+
+impl FlowFacts {
+    /// Whether the receiver never said what it received: its connection broke first.
+    pub(crate) fn is_unheard(&self) -> bool {
+        self.cut_short.is_some() && self.received_stamped_by == NOT_KNOWN
+    }
+}
+
 /// The schedule that a sender kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AchievedSchedule {

@@ -21,6 +21,7 @@ const fn shown(
 const DISK: &str = "disk full";
 const KILLED: &str = "killed";
 const DENIED: &str = "denied by a security module";
+const SUSPENDED: &str = "suspended, or stopped by a signal";
 const CLOSED: &str = "stdin, stdout or stderr closed";
 const PEER: &str = "peer gone";
 
@@ -126,6 +127,19 @@ pub(crate) const ELSEWHERE: &[Elsewhere] = &[
         "capture",
         "core/clock/src/live/tests/mod.rs",
         "steps_of_realtime_are_marked_with_their_size",
+    ),
+    shown(
+        SUSPENDED,
+        "all runs",
+        "core/instrument/src/recording.rs",
+        "a_machine_that_was_suspended_is_told_of_with_its_length",
+    ),
+    shown(SUSPENDED, "capture", "core/clock/src/live/tests/mod.rs", "suspend_is_marked"),
+    shown(
+        SUSPENDED,
+        "chase, noise, sink",
+        "quaver/tests/suspended.rs",
+        "a_stop_by_a_signal_is_told_with_its_length_and_none_where_none_was",
     ),
     shown(
         "CPU off and on",
@@ -293,6 +307,7 @@ pub(crate) const EXCUSED: &[Excused] = &[
     },
     Excused { fault: "terminal closed", verbs: READERS, why: "they end by themselves" },
     Excused { fault: "clock stepped", verbs: READERS, why: READS },
+    Excused { fault: SUSPENDED, verbs: READERS, why: READS },
     Excused { fault: "CPU off and on", verbs: READERS, why: READS },
     Excused { fault: "CPU off and on", verbs: DISTANT, why: "none of their threads has to stay on a CPU" },
     Excused { fault: "interface down, removed or renamed", verbs: READERS, why: READS },

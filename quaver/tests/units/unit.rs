@@ -134,6 +134,7 @@ impl Unit {
             program: (text(program), text(&inside)),
             writable: writable.iter().map(|path| text(path)).collect(),
             kernel: self.text.contains("\nProtectKernelTunables=yes\n"),
+            network: self.text.contains("\nPrivateNetwork=yes\n"),
         };
         let capabilities = self.capabilities();
         let mut command = Command::new(&inside);
@@ -187,12 +188,14 @@ fn text(path: &Path) -> CString {
     CString::new(path.to_str().unwrap()).unwrap()
 }
 
-/// `ProtectSystem=strict`, `ReadWritePaths=` and `ProtectKernelTunables=`.
+/// `ProtectSystem=strict`, `ReadWritePaths=`, `ProtectKernelTunables=` and `PrivateNetwork=`.
 struct Files {
     /// The program, and where it is to be found.
     program: (CString, CString),
     writable: Vec<CString>,
     kernel: bool,
+    /// A network of its own, without an interface that is up.
+    network: bool,
 }
 
 impl Files {
@@ -200,6 +203,10 @@ impl Files {
     fn keep(&self) -> Result<()> {
         // SAFETY: the child has one thread, so no other one shares its file descriptors or its root.
         unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
+        if self.network {
+            // SAFETY: as above.
+            unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
+        }
         mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
         mount_bind(&*self.program.0, &*self.program.1)?;
         for path in &self.writable {

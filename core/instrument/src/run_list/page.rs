@@ -34,7 +34,7 @@ pub(super) fn list(rows: &[RunRow]) -> Document {
     let bytes: u64 = rows.iter().map(|row| row.bytes).sum();
     let mut document = Document::new(
         "quaver runs",
-        format!("{} run{}, {}", rows.len(), if rows.len() == 1 { "" } else { "s" }, Cell::Bytes(bytes)),
+        format!("{}, {}", Cell::several(rows.len() as u64, "run"), Cell::Bytes(bytes)),
     );
     let mut table = Table::new(["run", "when", "figure", "value", "size", "tags", ""])
         .empty("no run is here, or none is asked for");

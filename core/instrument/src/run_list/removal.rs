@@ -4,6 +4,7 @@ use super::row::RunRow;
 use crate::exit_code::{ExitCode, failure};
 use anyhow::Context;
 use quaver_store::run::RunDir;
+use quaver_view::Cell;
 use std::fs;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -57,8 +58,7 @@ fn agreed(runs: usize) -> anyhow::Result<bool> {
         let message = "remove runs: nobody is there to be asked; say --yes";
         return Err(failure(ExitCode::Usage, message));
     }
-    let plural = if runs == 1 { "" } else { "s" };
-    write!(std::io::stderr().lock(), "Remove {runs} run{plural}? [y/N] ")?;
+    write!(std::io::stderr().lock(), "Remove {}? [y/N] ", Cell::several(runs as u64, "run"))?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).context("reading the answer")?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

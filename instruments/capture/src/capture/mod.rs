@@ -183,8 +183,8 @@ impl Shown {
         let dropped: u64 = dropped.map(|counted| counted.dropped).sum();
         let rate = (captured - self.captured) as f64 / seconds;
         let words = format!(
-            "{} packets, {}/s, {} dropped (ring full){}",
-            Cell::Count(captured),
+            "{}, {}/s, {} dropped (ring full){}",
+            Cell::several(captured, "packet"),
             Cell::Count(rate.round() as u64),
             Cell::Count(dropped),
             if dropped > self.dropped { " (now)" } else { "" }

@@ -28,25 +28,26 @@ pub(super) fn document(accounts: &Accounts, written: &Written) -> Document {
         let fates = &interface.fates;
         if fates.other_layer > 0 {
             document.warn(text!(
-                "{name}: {} packets lack the requested layer's stamp",
-                Cell::Count(fates.other_layer)
+                "{name}: without the requested layer's stamp: {}",
+                Cell::several(fates.other_layer, "packet")
             ));
         }
         if fates.disordered > 0 {
             document.warn(text!(
-                "{name}: {} packets have stamps in the wrong layer order",
-                Cell::Count(fates.disordered)
+                "{name}: with stamps in the wrong layer order: {}",
+                Cell::several(fates.disordered, "packet")
             ));
         }
     }
     if written.stamps_lost + written.stamps_unmatched > 0 {
-        let (unmatched, lost) = (Cell::Count(written.stamps_unmatched), Cell::Count(written.stamps_lost));
-        document.warn(text!("{unmatched} packets lack XDP and TC stamps; {lost} stamps dropped (ring full)"));
+        let unmatched = Cell::several(written.stamps_unmatched, "packet");
+        let lost = Cell::several(written.stamps_lost, "stamp");
+        document.warn(text!("without XDP and TC stamps: {unmatched}; {lost} dropped (ring full)"));
     }
     if let Some(raw) = written.raw.filter(|raw| raw.missing + raw.lost > 0) {
-        let (missing, lost) = (Cell::Count(raw.missing), Cell::Count(raw.lost));
-        document
-            .warn(text!("{missing} received packets lack raw cycles; {lost} readings dropped (ring full)"));
+        let missing = Cell::several(raw.missing, "received packet");
+        let lost = Cell::several(raw.lost, "reading");
+        document.warn(text!("without raw cycles: {missing}; {lost} dropped (ring full)"));
     }
     if !accounts.notes.is_empty() {
         let notes = accounts.notes.iter().map(Text::from).collect();
@@ -62,8 +63,8 @@ pub(super) fn document(accounts: &Accounts, written: &Written) -> Document {
 fn section(at: usize, interface: &InterfaceCount, accounts: &Accounts) -> Section {
     let (fates, seconds) = (&interface.fates, accounts.took.as_secs_f64());
     let note = text!(
-        "{} packets captured in {}, {}",
-        Cell::Count(fates.captured),
+        "{} captured in {}, {}",
+        Cell::several(fates.captured, "packet"),
         Cell::Duration(i64::try_from(accounts.took.as_nanos()).unwrap_or(i64::MAX)),
         Cell::Rate(fates.captured as f64 / seconds, "packets").only_if(seconds > 0.0)
     );
@@ -171,9 +172,9 @@ mod tests {
           - counters of two CPUs differ by 30 ns; bounds include it
 
         Warnings
-          ! eth0: 2 packets have stamps in the wrong layer order
-          ! 100 packets lack XDP and TC stamps; 3 stamps dropped (ring full)
-          ! 2 received packets lack raw cycles; 1 readings dropped (ring full)
+          ! eth0: with stamps in the wrong layer order: 2 packets
+          ! without XDP and TC stamps: 100 packets; 3 stamps dropped (ring full)
+          ! without raw cycles: 2 received packets; 1 reading dropped (ring full)
         ");
     }
 }

@@ -50,11 +50,8 @@ fn head(document: &mut Document, summary: &CaptureSummary) {
     document.verdict = Some(match summary.complete {
         false => "This capture was not read to its end. The figures cover the part that was read.".into(),
         true => {
-            let many = |number: u64, what| {
-                text!("{} {what}{}", Cell::Count(number), if number == 1 { "" } else { "s" })
-            };
             let (packets, flows) =
-                (many(figures.packets, "packet"), many(figures.flows.len() as u64, "flow"));
+                (Cell::several(figures.packets, "packet"), Cell::several(figures.flows.len() as u64, "flow"));
             text!("The capture has {packets} in {flows}.")
         }
     });

@@ -41,15 +41,16 @@ fn of_source(report: &SourceReport, planned: Duration) -> String {
         "its thread ended without being told to".to_owned()
     };
     let failed: u64 = report.failed.values().sum();
-    let failed = if failed > 0 { format!(" ({} sends failed)", Cell::Count(failed)) } else { String::new() };
-    format!("the source ended after {} packets{failed}: {reason}", Cell::Count(report.sent))
+    let failed =
+        if failed > 0 { format!(" ({} failed)", Cell::several(failed, "send")) } else { String::new() };
+    format!("the source ended after {}{failed}: {reason}", Cell::several(report.sent, "packet"))
 }
 
 /// Why a sink that nobody told to end has ended.
 pub(super) fn of_sink(report: &SinkReport) -> String {
     let failed = match report.errors {
         0 => String::new(),
-        errors => format!(" ({} receive calls failed)", Cell::Count(errors)),
+        errors => format!(" ({} failed)", Cell::several(errors, "receive call")),
     };
     let packets = Cell::Count(report.received);
     format!("the sink ended after {packets} packets{failed}: its socket was shut down")

@@ -295,10 +295,10 @@ impl Running {
         let misses = self.source.live().misses();
         let behind = sent.saturating_sub(received);
         format!(
-            "{} packets, {} in flight, {} slots missed by the source",
-            Cell::Count(received),
+            "{}, {} in flight, {} missed by the source",
+            Cell::several(received, "packet"),
             Cell::Count(behind),
-            Cell::Count(misses)
+            Cell::several(misses, "slot")
         )
     }
 }

@@ -7,6 +7,8 @@ mod made_here;
 pub mod observe;
 mod plan;
 mod received;
+mod sender;
+mod stretches;
 
 use crate::args::ChaseArgs;
 use crate::digest::{self, ChaseDigest};

@@ -55,10 +55,10 @@ fn skipped_slots(sent: Option<u64>, period_ns: f64, duration_ns: i64) -> Option<
     let skipped = slots.saturating_sub(sent?);
     (skipped > slots / 100).then(|| {
         format!(
-            "the source skipped {} of its {} slots ({}): nothing tells how late those packets would have been; it needs a CPU \
+            "the source skipped {} of its {} ({}): nothing tells how late those packets would have been; it needs a CPU \
              of its own, or a longer period",
             Cell::Count(skipped),
-            Cell::Count(slots),
+            Cell::several(slots, "slot"),
             Cell::Share(skipped as f64 / slots as f64)
         )
     })

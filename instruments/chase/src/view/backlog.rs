@@ -6,11 +6,11 @@ use quaver_view::{Cell, Section, Table, Text, text};
 /// Takes and holds, in a sentence.
 pub(super) fn verdict(backlog: &Backlog) -> Text {
     text!(
-        "The receiver does not keep up: it takes {} of {}, and its queue holds {} ({} packets).",
+        "The receiver does not keep up: it takes {} of {}, and its queue holds {} ({}).",
         Cell::Count(backlog.taken_per_s.round() as u64),
         Cell::Rate(backlog.came_per_s, "packets"),
         Cell::Bytes(backlog.bytes_at_end),
-        Cell::Count(backlog.packets_at_end)
+        Cell::several(backlog.packets_at_end, "packet")
     )
 }
 
@@ -20,8 +20,9 @@ pub(super) fn section(backlog: &Backlog) -> Section {
     table.row(["packets that came".into(), Cell::Rate(backlog.came_per_s, "packets")]);
     table.row(["taken by the receiver".into(), Cell::Rate(backlog.taken_per_s, "packets")]);
     table.row(["dropped at the full queue".into(), Cell::Count(backlog.dropped)]);
-    let held =
-        |packets, memory| Cell::from(format!("{} packets, {}", Cell::Count(packets), Cell::Bytes(memory)));
+    let held = |packets, memory| {
+        Cell::from(format!("{}, {}", Cell::several(packets, "packet"), Cell::Bytes(memory)))
+    };
     table.row(["queue at the start".into(), held(backlog.packets_at_start, backlog.bytes_at_start)]);
     table.row(["queue at the end".into(), held(backlog.packets_at_end, backlog.bytes_at_end)]);
     let wait = backlog.wait_ns().map_or(Cell::Unknown, |ns| Cell::Duration(ns as i64));

@@ -16,8 +16,8 @@ pub(super) fn section(far: &FarSource) -> Section {
 pub(crate) fn achieved(far: &FarSource) -> String {
     let ns = |ns: u64| Cell::Duration(i64::try_from(ns).unwrap_or(i64::MAX));
     let mut parts = vec![
-        format!("sent {} packets in {}", Cell::Count(far.sent), ns(far.lasted_ns)),
-        format!("skipped {} slots", Cell::Count(far.slots_missed)),
+        format!("sent {} in {}", Cell::several(far.sent, "packet"), ns(far.lasted_ns)),
+        format!("skipped {}", Cell::several(far.slots_missed, "slot")),
         format!("{} sent more than half a period late", Cell::Count(far.sent_late)),
         format!(
             "lateness p50 {}, p99 {}, max {}",
@@ -28,14 +28,14 @@ pub(crate) fn achieved(far: &FarSource) -> String {
     ];
     parts.extend(far.drift_ppm.map(|ppm| format!("drift {ppm:+.3} ppm")));
     if far.send_failed > 0 {
-        parts.push(format!("{} packets refused by its kernel", Cell::Count(far.send_failed)));
+        parts.push(format!("{} refused by its kernel", Cell::several(far.send_failed, "packet")));
     }
     parts.join(" · ")
 }
 
 /// What became of a stream from another host.
 pub(crate) fn arrived(far: &FarSource) -> String {
-    format!("{} of these arrived, {} were lost", Cell::Count(far.arrived), Cell::Count(far.lost))
+    format!("arrived: {} · lost: {}", Cell::Count(far.arrived), Cell::Count(far.lost))
 }
 
 #[cfg(test)]
@@ -68,7 +68,7 @@ quaver chase · run
 Source at 192.0.2.1:2666  whole stream, as the source reports
   sent 1,000 packets in 1.00 s · skipped 3 slots · 4 sent more than half a period late · lateness
   p50 500 ns, p99 60.0 µs, max 2.00 ms · drift +0.013 ppm · 2 packets refused by its kernel
-  999 of these arrived, 1 were lost
+  arrived: 999 · lost: 1
 ";
         assert_eq!(plain(&document), expected);
     }

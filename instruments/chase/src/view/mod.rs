@@ -98,7 +98,7 @@ fn stream_line(input: &ChaseInput<'_>) -> Text {
         parts.push(Cell::Rate(1e9 / summary.period_ns, "packets").to_string());
     }
     if let Some(skipped) = summary.pace.as_ref().map(|pace| pace.skipped_slots).filter(|slots| *slots > 0) {
-        parts.push(format!("{} slots without a packet", Cell::Count(skipped)));
+        parts.push(format!("{} without a packet", Cell::several(skipped, "slot")));
     }
     let faster = summary.pace.iter().flat_map(|pace| &pace.faster).take(MOST_PACES);
     parts.extend(faster.map(|one| {
@@ -178,8 +178,8 @@ fn lateness(summary: &ChaseSummary) -> Option<Text> {
     }
     if let Some(unread) = summary.unread.filter(|_| summary.losses.received == 0) {
         return Some(text!(
-            "The receiver read none of the {} packets that came in {}.{}",
-            Cell::Count(unread.packets),
+            "The receiver read none of the {} that came in {}.{}",
+            Cell::several(unread.packets, "packet"),
             Cell::Duration(unread.until_ns - unread.since_ns),
             summary
                 .causes
@@ -194,7 +194,7 @@ fn lateness(summary: &ChaseSummary) -> Option<Text> {
         return Some(text!("No packet was delayed by more than {}.", Cell::Duration(late.threshold_ns)));
     }
     let share = Cell::part(late.packets, summary.losses.received);
-    let head = format!("{} packets ({share}) were late.", Cell::Count(late.packets));
+    let head = format!("{} ({share}) {} late.", Cell::several(late.packets, "packet"), were(late.packets));
     let unexplained = summary.unexplained.share;
     Some(match summary.causes.first().filter(|cause| cause.share >= unexplained) {
         Some(cause) => {
@@ -202,6 +202,10 @@ fn lateness(summary: &ChaseSummary) -> Option<Text> {
         }
         None => text!("{head} Most of the late time ({}) is unexplained.", Cell::Share(unexplained)),
     })
+}
+
+fn were(packets: u64) -> &'static str {
+    if packets == 1 { "was" } else { "were" }
 }
 
 fn tiles(document: &mut Document, summary: &ChaseSummary) {
@@ -267,11 +271,12 @@ fn causes(summary: &ChaseSummary) -> Section {
     }
     let received = summary.losses.received;
     let sentence = text!(
-        "{} of {} packets ({}) were delayed by more than {threshold}. Total late time {} ({} of the run). Worst \
+        "{} of {} ({}) {} delayed by more than {threshold}. Total late time {} ({} of the run). Worst \
          lateness: {}.",
         Cell::Count(late.packets),
-        Cell::Count(received),
+        Cell::several(received, "packet"),
         Cell::part(late.packets, received.max(1)),
+        were(late.packets),
         Cell::Duration(late.time_ns),
         late_share(summary),
         worst(summary)

@@ -204,5 +204,5 @@ fn say(loops: &NoiseRun) -> String {
     let threads = loops.threads();
     let gaps: u64 = threads.iter().map(|thread| thread.written.written()).sum();
     let turns: u64 = threads.iter().map(|thread| thread.turns.turns()).sum();
-    format!("{} turns, {} recorded", Cell::Count(turns), Cell::Count(gaps))
+    format!("{}, {} recorded", Cell::several(turns, "turn"), Cell::Count(gaps))
 }

@@ -66,8 +66,8 @@ pub fn document(input: &NoiseInput<'_>) -> Document {
 fn loop_line(input: &NoiseInput<'_>) -> Text {
     let cpus: Vec<String> = input.measured.loops.iter().map(|one| one.cpu.to_string()).collect();
     let longest_ns = input.summary().cpus.iter().map(|cpu| cpu.runtime_ns).max().unwrap_or(0);
-    let plural = if cpus.len() == 1 { "" } else { "s" };
-    text!("{} · CPU{plural} {} · for {}", input.run.stream, cpus.join(", "), Cell::Duration(longest_ns))
+    let what = if cpus.len() == 1 { "CPU" } else { "CPUs" };
+    text!("{} · {what} {} · for {}", input.run.stream, cpus.join(", "), Cell::Duration(longest_ns))
 }
 
 /// The part of their time that the loops did not run; none where they never did.

@@ -84,8 +84,8 @@ fn of_flow(known: &KnownFlow<'_>, warnings: &mut Vec<String>) {
     if let Some(achieved) = &flow.achieved {
         if achieved.missed > 0 {
             warnings.push(format!(
-                "{way}: the sender skipped {} slots it was late for; use a longer period or a quieter CPU",
-                Cell::Count(achieved.missed)
+                "{way}: the sender skipped {} that it was late for; use a longer period or a quieter CPU",
+                Cell::several(achieved.missed, "slot")
             ));
         }
         if let Some(sending) = &achieved.sending {

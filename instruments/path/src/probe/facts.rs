@@ -2,8 +2,8 @@
 
 use crate::digest::ends;
 use crate::facts::{
-    AchievedSchedule, ChronyFacts, ClockStepFacts, EndClock, FlowFacts, LatePolicyName, PathFacts, RoundTrip,
-    SendingFacts,
+    AchievedSchedule, ChronyFacts, ClockStepFacts, EndClock, FlowFacts, LatePolicyName, NOT_KNOWN, PathFacts,
+    RoundTrip, SendingFacts,
 };
 use quaver_path_record::flow::{FlowSchedule, LatePolicy, SendReport, Transport};
 use quaver_path_record::{
@@ -101,7 +101,7 @@ fn of_flow(flow: &FlowOutcome, why: Option<&str>) -> FlowFacts {
         planned: planned(flow),
         sent: flow.packets_sent(),
         sent_stamped_by: "application".to_owned(),
-        received_stamped_by: receiver.map_or_else(|| "not known".to_owned(), stamped_by),
+        received_stamped_by: receiver.map_or_else(|| NOT_KNOWN.to_owned(), stamped_by),
         own_drops: receiver.and_then(|receiver| receiver.own_drops),
         foreign: receiver.map_or(0, |receiver| receiver.foreign + receiver.unreadable),
         achieved: flow.sender.as_ref().map(|sender| {

@@ -11,8 +11,8 @@ pub(super) fn told(direction: Direction, found: &HopSummary) -> Option<String> {
     }
     let change = |HopChange { from_packet, before, after }: &HopChange| {
         let (hops, way) = (before.abs_diff(*after), if after < before { "more" } else { "fewer" });
-        let plural = if hops == 1 { "" } else { "s" };
-        format!("from packet {} on {hops} hop{plural} {way}", Cell::Sequence(*from_packet))
+        let hops = Cell::several(hops.into(), "hop");
+        format!("from packet {} on {hops} {way}", Cell::Sequence(*from_packet))
     };
     let kept = found.first.iter().take(usize::try_from(found.changes).unwrap_or(usize::MAX));
     let each: Vec<String> = kept.map(change).collect();

@@ -225,9 +225,9 @@ impl Live {
         let total = way.rolling.total().map(|figures| (figures.counts(), figures.pdv_quantile_ns(0.99)));
         if let Some((counts, pdv)) = total {
             self.words = format!(
-                "{}: {} packets, {} not arrived, {} reordered, PDV p99 {}",
+                "{}: {}, {} not arrived, {} reordered, PDV p99 {}",
                 direction.name(),
-                Cell::Count(counts.unique),
+                Cell::several(counts.unique, "packet"),
                 // Lost ones are certain only when their numbers leave the window, long after.
                 Cell::Count(way.highest.saturating_add(1).saturating_sub(counts.unique)),
                 Cell::Count(counts.reordered),

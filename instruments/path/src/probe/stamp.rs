@@ -20,6 +20,7 @@ use quaver_path_record::owamp::{TwampError, send_twamp};
 use quaver_path_record::stamp::{
     Protection, SenderOptions, StampKey, StampPacket, StampProgress, send_session,
 };
+use quaver_view::Cell;
 use std::time::{Duration, Instant};
 use told::{Fastest, singleton};
 
@@ -117,17 +118,17 @@ pub(super) fn run(args: &ProbeArgs, reflector: Reflector, interrupt: &Interrupt)
         }
         Some(ExitCode::Peer) if outcome.refused > 0 => {
             quaver_instrument::tell!(
-                "quaver: {}: \u{201c}port unreachable\u{201d} came back {} times: no {} runs on this port, or a firewall rejects it",
+                "quaver: {}: \u{201c}port unreachable\u{201d} came back {}: no {} runs on this port, or a firewall rejects it",
                 outcome.target,
-                outcome.refused,
+                Cell::several(outcome.refused, "time"),
                 reflector.protocol().1
             );
         }
         Some(ExitCode::Peer) => {
             quaver_instrument::tell!(
-                "quaver: {}: no reply to {} packets: check that a {} runs there and that firewalls pass UDP",
+                "quaver: {}: no reply to {}: check that a {} runs there and that firewalls pass UDP",
                 outcome.target,
-                outcome.sent,
+                Cell::several(outcome.sent, "packet"),
                 reflector.protocol().1
             );
         }

@@ -105,7 +105,7 @@ fn of_each(flows: &[DrawnFlow<'_>], words: impl Fn(&DrawnFlow<'_>) -> Option<Str
 /// What a distribution up to the 99th percentile does not show.
 fn not_drawn(flow: &DrawnFlow<'_>, series: &[Binned]) -> Option<String> {
     let above = series.iter().find(|one| one.name == flow.way()).map_or(0.0, |one| one.above);
-    let above = format!("{} packets above the 99th percentile are not drawn", Cell::Count(above as u64));
+    let above = format!("not drawn: {} above the 99th percentile", Cell::several(above as u64, "packet"));
     Some(match flow.lost() {
         0 => above,
         lost => format!("{above}; {} lost packets have no delay", Cell::Count(lost)),
@@ -288,7 +288,11 @@ fn lengths(flows: &[DrawnFlow<'_>]) -> Vec<Chart> {
     let note = of_each(flows, |flow| {
         let (lost, periods) = (flow.lost(), flow.results.figures.loss.pattern.periods);
         (lost > 0).then(|| {
-            format!("{} packets lost in {} loss periods (RFC 3357)", Cell::Count(lost), Cell::Count(periods))
+            format!(
+                "{} lost in {} (RFC 3357)",
+                Cell::several(lost, "packet"),
+                Cell::several(periods, "loss period")
+            )
         })
     });
     let axes = ("consecutive losses", "loss periods", Quantity::Count);

@@ -70,8 +70,7 @@ fn offset_rows(clock: &Clocks, row: &mut impl FnMut(String, Text, &str)) {
     if let Some(rtt_ns) = clock.min_rtt_ns {
         let probes = match clock.probes {
             0 => "from the log".to_owned(),
-            1 => "1 probe".to_owned(),
-            probes => format!("{} probes", Cell::Count(probes as u64)),
+            probes => Cell::several(probes as u64, "probe"),
         };
         let least = text!("{}, {probes}", Cell::Duration(rtt_ns));
         row("minimum RTT".into(), least, "control connection (RFC 2681, section 2)");

@@ -45,7 +45,7 @@ pub fn document(input: &PathInput<'_>) -> Document {
     let mut sections = vec![below::segments(&known), clocks::section(summary)];
     // A test that kept no packets has its own figures.
     if summary.rolling.is_empty() {
-        document.verdict = Some(verdict(&flows));
+        document.verdict = Some(verdict(&flows, &summary.rolling_flows));
         tiles(&mut document, summary, &flows);
         document.sections.extend(charts::section(input));
         document.section(packets(&flows, summary.round_trip_loss.as_ref()));
@@ -116,8 +116,9 @@ fn outcome(way: &str, arrived: u64, lost_share: f64, pdv: Option<(&str, i64)>) -
     }
 }
 
-fn verdict(flows: &[&FlowResults]) -> Text {
-    if flows.iter().all(|results| results.figures.packets.unique == 0) {
+/// `unheard`: of them the receiver said nothing.
+fn verdict(flows: &[&FlowResults], unheard: &[FlowFacts]) -> Text {
+    if unheard.is_empty() && flows.iter().all(|results| results.figures.packets.unique == 0) {
         return "No packet arrived.".into();
     }
     let said: Vec<String> = flows
@@ -130,7 +131,10 @@ fn verdict(flows: &[&FlowResults]) -> Text {
             outcome(way(results), figures.packets.unique, figures.loss.share.unwrap_or(0.0), pdv)
         })
         .collect();
-    said.join(" ").into()
+    let unheard = unheard
+        .iter()
+        .map(|flow| format!("{}: the receiver did not say what arrived.", capital(flow.direction.name())));
+    unheard.chain(said).collect::<Vec<_>>().join(" ").into()
 }
 
 /// Adds a key figure: the worst direction's large, each in the note. `rank` is higher for worse values.
@@ -216,9 +220,9 @@ fn packets(flows: &[&FlowResults], round_trip: Option<&RoundTripLoss>) -> Sectio
     };
     let without_reply = round_trip.filter(|found| found.lost > 0).map(|found| {
         text!(
-            "{} of {} packets have no reply, {} (RFC 6673).",
+            "No reply: {} of {}, {} (RFC 6673).",
             Cell::Count(found.lost),
-            Cell::Count(found.sent),
+            Cell::several(found.sent, "packet"),
             Cell::from(found.share.map(Cell::Share))
         )
     });

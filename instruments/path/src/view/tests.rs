@@ -582,3 +582,19 @@ fn few_packets_have_the_largest_of_them_in_the_verdict() {
         assert!(page.contains(words) && !page.contains("PDV p99 -"), "{sent}");
     }
 }
+
+#[test]
+fn packets_of_which_no_word_came_back_are_neither_lost_nor_arrived() {
+    let mut flows = vec![flow_facts(Direction::Up, 200), flow_facts(Direction::Down, 200)];
+    for flow in &mut flows {
+        flow.cut_short = Some("192.0.2.2:2666 sent nothing for too long".into());
+    }
+    flows[0].received_stamped_by = "not known".into();
+    let found = digest(&facts(flows.clone()), &[Vec::new(), packets(200)], run());
+    assert!(found.summary.up.is_none() && found.summary.down.is_some() && !found.summary.complete);
+    assert!(html(&found).contains("Up: the receiver did not say what arrived. Down: loss 2.0 %"));
+    assert!(found.summary.warnings.iter().any(|said| said == "up: 192.0.2.2:2666 sent nothing for too long"));
+    flows[0].received_stamped_by = "kernel".into();
+    let told = html(&digest(&facts(flows), &[Vec::new(), packets(200)], run()));
+    assert!(told.contains("Up: no packet arrived. Down: loss 2.0 %"), "a receiver that says so is believed");
+}

@@ -5,7 +5,7 @@ use super::names::SyncNames;
 use super::shares::Share;
 use super::words::WordSummary;
 use quaver_sync_analysis::sync::{Activity, Cause, CauseFigures, Pattern, Spending, ThreadShare};
-use quaver_view::{Cell, counted};
+use quaver_view::Cell;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -152,7 +152,7 @@ fn batch(lock: &LockSummary, contention: &ContentionSummary) -> Option<Advice> {
         at_most: false,
         evidence: vec![format!(
             "It was handed over {}, which took {} on average. It was held for {}.",
-            counted(one.contended, "time"),
+            Cell::several(one.contended, "time"),
             Cell::FineDuration(hand_over_ns),
             Cell::FineDuration(hold_ns)
         )],
@@ -168,11 +168,11 @@ fn lock_not_try(lock: &LockSummary, contention: &ContentionSummary) -> Option<Ad
         gain: None,
         at_most: false,
         evidence: vec![format!(
-            "Threads tried for {}, {} of their time: it was got so {}. Tries that failed: {}.",
+            "Threads tried for {}, {} of their time: it was got {} so, after {}.",
             time(one.tried.total_ns),
             Cell::part(one.tried.total_ns, lived_ns),
-            counted(one.tried.count, "time"),
-            Cell::Count(one.failed_tries)
+            Cell::several(one.tried.count, "time"),
+            Cell::several(one.failed_tries, "failed try")
         )],
     })
 }
@@ -187,7 +187,7 @@ fn contended_word(word: &WordSummary, lived_ns: u64, names: &SyncNames) -> Optio
                 "Threads waited {} for it, {} of their time, in {}.",
                 time(one.wait.total_ns),
                 Cell::part(one.wait.total_ns, lived_ns),
-                counted(one.wait.count, "wait")
+                Cell::several(one.wait.count, "wait")
             ),
             word.why_a_lock(),
         ];
@@ -220,12 +220,11 @@ fn signal_one(condition: &ConditionSummary) -> Option<Advice> {
         gain: None,
         at_most: false,
         evidence: vec![format!(
-            "{} broadcasts and {} signals woke threads {} times. {} times the thread waited again without having given the mutex \
-             back.",
-            Cell::Count(one.broadcasts),
-            Cell::Count(one.signals),
-            Cell::Count(one.woken),
-            Cell::Count(one.again)
+            "{} and {} woke threads {}. {} the thread waited again without having given the mutex back.",
+            Cell::several(one.broadcasts, "broadcast"),
+            Cell::several(one.signals, "signal"),
+            Cell::several(one.woken, "time"),
+            Cell::several(one.again, "time")
         )],
     })
 }

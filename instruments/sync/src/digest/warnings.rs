@@ -4,7 +4,7 @@ use super::contention::ContentionSummary;
 use super::facts::UprobeFacts;
 use super::summary::SyncSummary;
 use quaver_store::manifest::Manifest;
-use quaver_view::{Cell, counted};
+use quaver_view::Cell;
 use std::path::Path;
 
 /// Share of wake-ups whose waker is known; below it, something is missing.
@@ -177,12 +177,12 @@ fn lost(summary: &SyncSummary) -> Vec<String> {
     let threads: u64 = summary.processes.iter().map(|process| process.threads_lost).sum();
     if threads > 0 {
         warnings
-            .push(format!("{} found no room: nothing is known of what they did", counted(threads, "thread")));
+            .push(format!("{} found no room, so nothing is known of them", Cell::several(threads, "thread")));
     }
     if summary.facts.kernel.lost > 0 {
         warnings.push(format!(
-            "{} records of the kernel found no room, so causes are missing",
-            Cell::Count(summary.facts.kernel.lost)
+            "{} of the kernel found no room, so causes are missing",
+            Cell::several(summary.facts.kernel.lost, "record")
         ));
     }
     warnings

@@ -4,7 +4,7 @@ use super::names::SyncNames;
 use super::shares::{Share, shares};
 use crate::record::runtimes;
 use quaver_sync_analysis::sync::{Sums, WordFigures, WordUse};
-use quaver_view::{Cell, counted};
+use quaver_view::Cell;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -75,7 +75,7 @@ impl WordSummary {
                 format!(
                     "That it is a lock is inferred: after {} of {}{again} the thread woke others on it next.",
                     Cell::Count(one.passed_on),
-                    counted(one.woken, "wake-up")
+                    Cell::several(one.woken, "wake-up")
                 )
             }
         }

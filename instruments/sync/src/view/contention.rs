@@ -3,7 +3,7 @@
 use super::{FIRST_ROWS, time, words};
 use crate::digest::{ContentionSummary, LockSummary, Share, SyncDigest, SyncNames, SyncSummary};
 use quaver_sync_analysis::sync::{Activity, LockFigures, Pattern, Spending, ThreadShare};
-use quaver_view::{Block, Cell, Section, Table, Text, counted, text};
+use quaver_view::{Block, Cell, Section, Table, Text, text};
 
 /// Locks that are told in sentences.
 const TOLD: usize = 5;
@@ -13,10 +13,6 @@ const NAMED: usize = 2;
 const TRIED: &str = "tried";
 /// A part of a wait below this share is not worth words.
 const WORTH_TELLING: f64 = 0.05;
-
-fn tries(count: u64) -> String {
-    format!("{} {}", Cell::Count(count), if count == 1 { "try" } else { "tries" })
-}
 
 /// How often a lock was got, as exactly as that is known.
 fn got(lock: &LockFigures) -> Cell {
@@ -129,10 +125,10 @@ fn sentence(lock: &LockSummary, digest: &SyncDigest) -> Text {
     let mut words = format!("{}: waited {}.", lock.name, time(one.wait.total_ns));
     if one.tried.count > 0 {
         words += &format!(
-            " Got {} in loops of tries, after {} in all and {} that failed, the longest {}.",
-            counted(one.tried.count, "time"),
+            " Got {} in loops of tries, after {} in all and {}, the longest {}.",
+            Cell::several(one.tried.count, "time"),
             time(one.tried.total_ns),
-            tries(one.failed_tries),
+            Cell::several(one.failed_tries, "failed try"),
             time(one.tried.max_ns)
         );
     }
@@ -145,7 +141,7 @@ fn sentence(lock: &LockSummary, digest: &SyncDigest) -> Text {
             names.thread(pair.waiter),
             names.thread(pair.owner),
             time(pair.total_ns),
-            counted(pair.holds, "hold")
+            Cell::several(pair.holds, "hold")
         );
     }
     let sites = parts(&lock.owner_functions, one.held_ns);
@@ -204,7 +200,7 @@ fn evidence(pattern: Pattern, lock: &LockSummary, names: &SyncNames) -> String {
     match pattern {
         Pattern::Barging => format!(
             " Barging: {} by threads that had asked later than one that waited, {} of the wait.",
-            counted(one.overtaken.count, "hold"),
+            Cell::several(one.overtaken.count, "hold"),
             time(one.overtaken.total_ns)
         ),
         Pattern::Convoy => format!(

@@ -61,7 +61,7 @@ pub(super) fn overview(digest: &SyncDigest) -> Section {
     if left_out == 0 {
         return section;
     }
-    section.with(Block::Note(text!("{} threads with less lateness are omitted.", Cell::Count(left_out))))
+    section.with(Block::Note(text!("Omitted: {} with less lateness.", Cell::several(left_out, "thread"))))
 }
 
 fn keys() -> Vec<(String, Colour)> {

@@ -3,7 +3,7 @@
 use super::{FIRST_ROWS, per_ms, time};
 use crate::digest::{Named, SyncSummary};
 use quaver_sync_analysis::sync::{ClassFigures, Sums, SyncClass};
-use quaver_view::{Block, Cell, Column, Section, Table, Text, counted, text};
+use quaver_view::{Block, Cell, Column, Section, Table, Text, text};
 
 /// `bw broadcast-wait`
 pub(super) fn class_name(class: SyncClass) -> Cell {
@@ -72,7 +72,7 @@ fn remarks(summary: &SyncSummary) -> Vec<Text> {
         summary.processes.iter().map(|one| one.uncontended.free_locks + one.uncontended.free_read_locks);
     let free: u64 = free.sum();
     if free > 0 {
-        remarks.push(text!("{}, counted and not timed.", counted(free, "uncontended lock")));
+        remarks.push(text!("{}, counted and not timed.", Cell::several(free, "uncontended lock")));
     }
     let died = summary.results.counts.owners_died;
     if died > 0 {

@@ -11,7 +11,7 @@ mod words;
 use crate::compensate::view as compensation;
 use crate::digest::{SyncDigest, SyncSummary};
 use quaver_sync_analysis::sync::Sums;
-use quaver_view::{Cell, Document, Section, Table, Text, counted, text};
+use quaver_view::{Cell, Document, Section, Table, Text, text};
 
 /// Rows of a table of offenders, threads or cores that are shown at first.
 const FIRST_ROWS: usize = 10;
@@ -59,7 +59,7 @@ fn program(summary: &SyncSummary) -> Text {
     let facts = &summary.facts;
     let status = facts.status.map_or_else(String::new, |status| format!(" · {}", exit(status)));
     let (length, threads) =
-        (time(summary.results.duration_ns()), counted(summary.results.counts.threads, "thread"));
+        (time(summary.results.duration_ns()), Cell::several(summary.results.counts.threads, "thread"));
     text!("{}{status} · {length} · {threads}", facts.program.join(" "))
 }
 
@@ -113,7 +113,7 @@ fn verdict(digest: &SyncDigest) -> Option<Text> {
 fn tiles(document: &mut Document, summary: &SyncSummary) {
     let results = &summary.results;
     let late = &results.late;
-    document.tile("Sync jitter", time(late.total_ns), counted(late.count, "late operation"));
+    document.tile("Sync jitter", time(late.total_ns), Cell::several(late.count, "late operation"));
     let length = time(results.duration_ns());
     document.tile("Late operations per ms", per_ms(late, summary), text!("over {length}"));
     document.tile("Largest", time(late.max_ns).only_if(late.count > 0), late::how_counted(summary));
@@ -126,7 +126,7 @@ fn tiles(document: &mut Document, summary: &SyncSummary) {
         document.tile(
             "Waited for locks",
             time(waited.total_ns + inferred.total_ns),
-            format!("{}{inferred_waits}", counted(waited.count + inferred.count, "wait")),
+            format!("{}{inferred_waits}", Cell::several(waited.count + inferred.count, "wait")),
         );
     }
     let path = &results.critical_path;
@@ -136,7 +136,7 @@ fn tiles(document: &mut Document, summary: &SyncSummary) {
         document.tile("On the critical path", share, note);
     }
     if let Some(share) = results.coverage.share() {
-        let note = format!("of {}", counted(results.coverage.wake_ups, "wake-up"));
+        let note = format!("of {}", Cell::several(results.coverage.wake_ups, "wake-up"));
         document.tile("Matched", Cell::Share(share), note);
     }
 }
@@ -166,7 +166,7 @@ fn critical_path(summary: &SyncSummary) -> Option<Section> {
         table.row([name.into(), time(ns), Cell::part(ns, path.length_ns), bar]);
     }
     let last = path.last_thread.map_or_else(String::new, |thread| format!("; ends in thread {}", thread.0));
-    let mut words = format!("{}{last}.", counted(path.hand_overs, "handoff"));
+    let mut words = format!("{}{last}.", Cell::several(path.hand_overs, "handoff"));
     if let Some(on_path) = share.critical_path {
         let mean = share
             .threads_mean
@@ -197,14 +197,14 @@ fn calls(summary: &SyncSummary) -> Option<Section> {
         };
         let both = futex.reconciled.map_or_else(String::new, |both| {
             format!(
-                " {} waits: {} on futex words, {} in calls for other objects, {} in no figure. {} of {} recorded calls stayed in \
+                " {}: {} on futex words, {} in calls for other objects, {} in no figure. {} of {} stayed in \
                  user space.",
-                Cell::Count(both.waits()),
+                Cell::several(both.waits(), "wait"),
                 Cell::Count(both.waits_on_words()),
                 Cell::Count(both.waits_on_objects()),
                 Cell::Count(both.waits_unseen()),
                 Cell::Count(both.calls_without_kernel),
-                Cell::Count(both.calls)
+                Cell::several(both.calls, "recorded call")
             )
         });
         let (calls, spurious) = (Cell::Count(futex.calls), Cell::Count(futex.spurious));

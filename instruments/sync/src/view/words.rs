@@ -3,7 +3,7 @@
 use super::{FIRST_ROWS, time};
 use crate::digest::{ContentionSummary, SyncDigest, SyncNames, WordSummary};
 use quaver_sync_analysis::sync::WakerShare;
-use quaver_view::{Block, Cell, Section, Table, Text, counted, text};
+use quaver_view::{Block, Cell, Section, Table, Text, text};
 
 /// Words that have sentences.
 const WITH_SENTENCES: usize = 5;
@@ -74,7 +74,7 @@ fn with_words(
 
 fn wakers(all: &[WakerShare], names: &SyncNames) -> String {
     let named = all.iter().take(NAMED).map(|one| {
-        let times = counted(one.wake_ups, "time");
+        let times = Cell::several(one.wake_ups, "time");
         let inferred = match one.wake_ups - one.certain {
             0 => String::new(),
             inferred if inferred == one.wake_ups => ", inferred".to_owned(),
@@ -99,7 +99,7 @@ fn sentence(word: &WordSummary, names: &SyncNames) -> Text {
         words += &format!(" Woken by {}.", wakers(&one.wakers, names));
     }
     if one.waker_unknown > 0 {
-        words += &format!(" By whom is not known of {}.", counted(one.waker_unknown, "wake-up"));
+        words += &format!(" By whom is not known of {}.", Cell::several(one.waker_unknown, "wake-up"));
     }
     if word.is_lock_like() {
         words += &format!(" {}", word.why_a_lock());

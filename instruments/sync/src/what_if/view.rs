@@ -73,11 +73,11 @@ fn per_cent(share: Option<f64>) -> Cell {
 
 fn program_words(program: &Program) -> Text {
     text!(
-        "{}: {}, {} threads, {} subframes",
+        "{}: {}, {}, {}",
         program.words.join(" "),
         time(program.length_ns),
-        Cell::Count(program.threads),
-        Cell::Count(program.subframes)
+        Cell::several(program.threads, "thread"),
+        Cell::several(program.subframes, "subframe")
     )
 }
 

@@ -3,6 +3,7 @@
 use crate::judge::Trigger;
 use quaver_store::listing::{Listed, runs_below};
 use quaver_store::run::RunDir;
+use quaver_view::Cell;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
@@ -40,10 +41,15 @@ impl Note {
         let mut manifest = run.read_manifest()?;
         manifest.asked["incident"] = serde_json::to_value(self)?;
         if self.count > 1 {
-            let seen = format!("{} incidents alike were counted in this one by now", self.count - 1);
+            let seen = format!(
+                "alike and counted in this one by now: {}",
+                Cell::several(self.count - 1, "incident")
+            );
             let notes = manifest.asked["notes"].as_array_mut();
             notes.into_iter().for_each(|notes| {
-                notes.retain(|note| !note.as_str().is_some_and(|note| note.contains("incidents alike")));
+                notes.retain(|note| {
+                    !note.as_str().is_some_and(|note| note.contains("counted in this one by now"))
+                });
                 notes.push(seen.as_str().into());
             });
         }
@@ -152,7 +158,7 @@ mod tests {
         note.write(&run).unwrap();
         assert_eq!(of("a", "stopped", 112 * second), Some(run.name()));
         let notes = run.read_manifest().unwrap().asked["notes"].clone();
-        assert_eq!(notes, json!(["2 incidents alike were counted in this one by now"]));
+        assert_eq!(notes, json!(["alike and counted in this one by now: 2 incidents"]));
     }
 
     #[test]

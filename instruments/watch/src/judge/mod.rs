@@ -84,6 +84,7 @@ impl fmt::Display for Trigger {
             Reason::Held => write!(out, "a packet waited {ms:.2} ms in this host"),
             Reason::Unread => write!(out, "nobody read a packet that had waited {ms:.2} ms in this host"),
             Reason::Gap => write!(out, "no packet came for {ms:.2} ms"),
+            Reason::Losses if self.amount == 1 => write!(out, "a packet was lost"),
             Reason::Losses => write!(out, "{} packets were lost within a second", self.amount),
             Reason::Asked => write!(out, "somebody asked"),
             Reason::Waited => write!(out, "a thread waited {ms:.2} ms for a CPU"),

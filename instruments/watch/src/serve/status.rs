@@ -1,6 +1,7 @@
 //! `/status`: the same for people.
 
 use crate::board::{Figures, Outcomes};
+use quaver_view::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -17,13 +18,13 @@ pub(super) fn page(figures: &Figures) -> String {
         let _ = writeln!(out, "{name}: {held}: {}", state.words);
         let _ = writeln!(
             out,
-            "  {} packets, {} missing, {} dropped; {} incidents, {} more alike; {} triggers not kept, {} not borne out",
-            state.received,
-            state.missing,
-            state.dropped,
-            total(&state.outcomes.incidents),
+            "  {}, {} missing, {} dropped; {}, {} more alike; {} not kept, {} not borne out",
+            Cell::several(state.received, "packet"),
+            Cell::Count(state.missing),
+            Cell::Count(state.dropped),
+            Cell::several(total(&state.outcomes.incidents), "incident"),
             total(&state.outcomes.folded),
-            state.outcomes.suppressed,
+            Cell::several(state.outcomes.suppressed, "trigger"),
             state.outcomes.unconfirmed
         );
         losses(&mut out, state.records_lost, &state.outcomes);
@@ -34,13 +35,14 @@ pub(super) fn page(figures: &Figures) -> String {
         let (count, sum_ns) = state.cpus.values().fold((0, 0), |all, cpu| (all.0 + cpu.0, all.1 + cpu.1));
         let _ = writeln!(
             out,
-            "  {count} waits, {:.3} s in all; {:.1} s held in {:.1} MiB; {} incidents, {} more alike; {} triggers not kept",
+            "  {}, {:.3} s in all; {:.1} s held in {:.1} MiB; {}, {} more alike; {} not kept",
+            Cell::several(count, "wait"),
             sum_ns as f64 / 1e9,
             state.held_ns as f64 / 1e9,
             mib(state.memory_bytes),
-            total(&state.outcomes.incidents),
+            Cell::several(total(&state.outcomes.incidents), "incident"),
             total(&state.outcomes.folded),
-            state.outcomes.suppressed
+            Cell::several(state.outcomes.suppressed, "trigger")
         );
         losses(&mut out, state.records_lost, &state.outcomes);
     }

@@ -16,7 +16,7 @@ pub(super) fn lines(history: &History) -> String {
         }
         let lately = history.lately(name, 0);
         let Some(rate) = lately.packets_per_second() else {
-            let _ = writeln!(out, "{}, {} packets so far", state.words, Cell::Count(state.received));
+            let _ = writeln!(out, "{}, {} so far", state.words, Cell::several(state.received, "packet"));
             continue;
         };
         let [p50, p99, most] = [0.5, 0.99, 1.0].map(|quantile| bound(&lately.lateness, quantile));
@@ -40,9 +40,9 @@ pub(super) fn lines(history: &History) -> String {
         let [p50, p99, most] = [0.5, 0.99, 1.0].map(|quantile| bound(&waits, quantile));
         let _ = writeln!(
             out,
-            "last {} s: {} waits for a CPU; p50 {p50}, p99 {p99}, largest {most}; incidents so far: {}",
+            "last {} s: {} for a CPU; p50 {p50}, p99 {p99}, largest {most}; incidents so far: {}",
             seconds.round(),
-            Cell::Count(waits.counts.iter().sum()),
+            Cell::several(waits.counts.iter().sum(), "wait"),
             Cell::Count(state.outcomes.incidents.values().chain(state.outcomes.folded.values()).sum()),
         );
     }

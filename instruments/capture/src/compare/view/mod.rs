@@ -94,11 +94,11 @@ fn pattern_words(pattern: &PatternSummary) -> Text {
     let facts = &pattern.facts;
     let gap = facts.ifg_bytes.map_or_else(String::new, |gap| format!(" (gap of {} bytes)", Cell::Count(gap)));
     text!(
-        "{} bytes every {}{gap}; {} sent, {} slots missed",
+        "{} bytes every {}{gap}; {} sent, {} missed",
         facts.frame_bytes,
         Cell::FineDuration(facts.period_ns),
         Cell::Count(facts.sent),
-        Cell::Count(facts.missed)
+        Cell::several(facts.missed, "slot")
     )
 }
 

@@ -4,7 +4,7 @@
 //! Causes need a run of their own.
 
 use super::backlog::{QueueState, QueueWatch, any_in};
-use super::{Observed, actor, describe, look_at, plan, queue_counts};
+use super::{Observed, Sender, actor, describe, look_at, plan, queue_counts};
 use crate::args::ChaseArgs;
 use crate::digest::{self, ChaseDigest};
 use anyhow::Context;
@@ -97,8 +97,7 @@ impl Blocks {
         let threads = observed.with_threads_of_now(&root).threads;
         let facts = recording.manifest.analysis.get_or_insert_default();
         facts.receiver = actor(threads.iter(), true);
-        let sender = observed.learned.sender.as_ref();
-        facts.source = sender.map(|sender| actor(std::iter::once(&sender.thread), true));
+        facts.source = observed.learned.sender.as_ref().map(Sender::actor);
         facts.counts.stamps_lost = lost;
         facts.window = Some(window);
         facts.unread = watch.unread(&stamps, &queue_after, window);

@@ -1,6 +1,6 @@
 //! Which of a process's ports is busiest, and what its packets are: by tracing each for a moment.
 
-use super::sender::{Sender, process_of, sending_thread};
+use crate::chase::sender::{Sender, process_of, sending_thread};
 use anyhow::Context;
 use quaver_abi::record::{EventRecord, StampRecord, stamp_flags};
 use quaver_host::bpf;
@@ -110,7 +110,8 @@ fn sender(place: &ReceiverPorts<'_>, port: u16, root: &HostRoot) -> Result<Optio
     let known_until =
         |cpu: u16| events.iter().filter(|event| event.cpu == cpu).map(|event| event.end_ns).max();
     stamps.retain(|stamp| known_until(stamp.cpu).is_some_and(|end_ns| stamp.receive_ns <= end_ns));
-    Ok(sending_thread(&stamps, &events).and_then(|thread| process_of(thread, port, root)))
+    let sends = |socket: &UdpSocket| socket.remote.is_none_or(|remote| remote.port() == port);
+    Ok(sending_thread(&stamps, &events).and_then(|thread| process_of(thread, root, sends)))
 }
 
 fn of_process(mut stamps: Vec<StampRecord>, queues: QueueCounts) -> Vec<StampRecord> {

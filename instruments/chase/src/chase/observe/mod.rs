@@ -5,10 +5,10 @@ mod backlog;
 mod blocks;
 mod learned;
 mod receiver;
-mod sender;
 mod standing;
 
 use super::plan;
+use super::sender::{Sender, sending_thread};
 use crate::args::ChaseArgs;
 use crate::first_look::stored_payload;
 use backlog::{QueueState, QueueWatch};
@@ -32,7 +32,6 @@ use quaver_store::run::RunDir;
 use quaver_store::segments::read_all;
 use quaver_view::Cell;
 use receiver::receivers;
-use sender::{Sender, sending_thread};
 use standing::Standings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -182,10 +181,11 @@ pub fn look_at(
     let place = ReceiverPorts { process: pid, address: only_address(&sockets, None), ports: &ports };
     let learned = learned::learn(&place, root, &name, progress, interrupt)?;
     if learned.others > 0 {
-        notes.push(format!(
-            "{} other receiving ports of the process are ignored; {} is the busiest",
-            learned.others, learned.port
-        ));
+        let others = match learned.others {
+            1 => "one other receiving port of the process is ignored".to_owned(),
+            several => format!("{several} other receiving ports of the process are ignored"),
+        };
+        notes.push(format!("{others}; {} is the busiest", learned.port));
     }
     let (threads, all) = followed_threads(&process, root);
     if all > threads.len() {
@@ -358,9 +358,8 @@ fn who_received(
 
 /// The sender of this host, where the whole run bears out what the first look told.
 fn who_sent(stamps: &[StampRecord], events: &[EventRecord], sender: Option<&Sender>) -> Option<Actor> {
-    let thread = &sender?.thread;
-    let sent = sending_thread(stamps, events) == Some(thread.id);
-    sent.then(|| actor(std::iter::once(thread), true))
+    let sender = sender?;
+    (sending_thread(stamps, events) == Some(sender.thread.id)).then(|| sender.actor())
 }
 
 fn actor<'a>(threads: impl Iterator<Item = &'a ThreadFacts> + Clone, blocking: bool) -> Actor {

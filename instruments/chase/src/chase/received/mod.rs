@@ -2,6 +2,7 @@
 //! host (`--from`).
 
 mod far;
+mod local;
 mod waiting;
 
 use super::early_end::of_sink;
@@ -11,6 +12,7 @@ use crate::first_look::{Learned, payload_words, stored_payload};
 use crate::stream_plan;
 use crate::stream_plan::StreamPlan;
 use anyhow::Context;
+use local::{Known, LocalSenders};
 use quaver_analysis::model::Actor;
 use quaver_clock::CounterSupport;
 use quaver_host::interface::InterfaceFacts;
@@ -62,14 +64,16 @@ pub(super) fn measure_listened(
     let mut notes = Vec::new();
     if !learned.others.is_empty() {
         sink.only_from(learned.sender)?;
-        notes.push(format!(
-            "{} other senders to {address} are ignored; {} is the busiest",
-            learned.others.len(),
-            learned.sender
-        ));
+        let others = match learned.others.len() {
+            1 => format!("one other sender to {address} is ignored"),
+            several => format!("{several} other senders to {address} are ignored"),
+        };
+        notes.push(format!("{others}; {} is the busiest", learned.sender));
     }
     let words = format!("{}, from {} to {address}", describe_stream(&learned), learned.sender);
-    measure(args, sink, Incoming { learned, words, notes, cpus, address, far: None }, interrupt)
+    let local = LocalSenders::of(learned.sender, address, learned.interface, &HostRoot::system());
+    let local = Some(local);
+    measure(args, sink, Incoming { learned, words, notes, cpus, address, local, far: None }, interrupt)
 }
 
 /// Our own source's stream from a host whose server starts it for us.
@@ -96,8 +100,8 @@ pub(super) fn measure_from(
     };
     let address = sink.local_address();
     let words = format!("{}, from {} to {address}", stream.words, learned.sender);
-    let far = Some(far);
-    measure(args, sink, Incoming { learned, words, notes: Vec::new(), cpus, address, far }, interrupt)
+    let (local, far) = (None, Some(far));
+    measure(args, sink, Incoming { learned, words, notes: Vec::new(), cpus, address, local, far }, interrupt)
 }
 
 fn describe_stream(learned: &Learned) -> String {
@@ -135,6 +139,8 @@ struct Incoming {
     notes: Vec<String>,
     cpus: plan::Cpus,
     address: SocketAddr,
+    /// Who of this host may send it; none where a source was asked for it.
+    local: Option<LocalSenders>,
     /// The source that was asked for it.
     far: Option<far::Far>,
 }
@@ -152,6 +158,20 @@ impl Incoming {
         traced.dedup();
         traced
     }
+
+    /// Who sent, by the sockets of this host and, where there are any, by the records of the run.
+    fn sender(&self, run: Option<&RunDir>) -> anyhow::Result<Known> {
+        let Some(local) = &self.local else { return Ok(Known::default()) };
+        run.map_or_else(|| Ok(local.known()), |run| local.conclude(run, &HostRoot::system()))
+    }
+
+    fn stream_words(&self, known: &Known) -> String {
+        format!("{}{}", self.words, known.words)
+    }
+
+    fn asked(&self, args: &ChaseArgs, known: &Known, notes: &[String]) -> serde_json::Value {
+        plan::asked(args, &self.stream_words(known), notes)
+    }
 }
 
 /// Measures the stream; the run directory is left with raw segments and a manifest.
@@ -161,7 +181,8 @@ fn measure(
     mut incoming: Incoming,
     interrupt: &Interrupt,
 ) -> anyhow::Result<(RunDir, Manifest)> {
-    let (mut recording, host) = plan::begin(args, &incoming.words, &incoming.notes)?;
+    let known = incoming.sender(None)?;
+    let (mut recording, host) = plan::begin(args, &incoming.stream_words(&known), &incoming.notes)?;
     let traced = incoming.traced_cpus(&sink);
     let total = plan::WARM_UP + args.duration + Duration::from_secs(1);
     let mut notes = std::mem::take(&mut incoming.notes);
@@ -170,7 +191,7 @@ fn measure(
     notes.extend(plan::refusals("sink", sink.thread()));
     start_tracer(args, &mut recording, &sink, &incoming, &traced, total)?;
     describe(&mut recording, args, &incoming, sink.tid());
-    recording.manifest.asked = plan::asked(args, &incoming.words, &notes);
+    recording.manifest.asked = incoming.asked(args, &known, &notes);
     recording.rely_on(incoming.cpus.sink, "sink");
     recording.save_manifest()?;
     let sink_thread = sink.tid();
@@ -193,7 +214,7 @@ fn measure(
     let end_ns = quaver_clock::monotonic_ns();
     let after = HostState::read(Some(sink_thread));
     notes.extend(watch.silence(incoming.learned.period_ns));
-    recording.manifest.asked = plan::asked(args, &incoming.words, &notes);
+    recording.manifest.asked = incoming.asked(args, &known, &notes);
     let sink_ended = sink.is_finished();
     let ended = gone().then(|| "the source at the other host ended before its time".to_owned());
     let said = far.map(far::Far::end);
@@ -202,10 +223,16 @@ fn measure(
     }
     let lost = said.as_ref().and_then(far::SourceReport::lost);
     let report = end(&mut recording, sink)?;
+    let known = incoming.sender(Some(&recording.run))?;
+    recording.manifest.asked["stream"] = incoming.stream_words(&known).into();
     let cut_short = interrupt.requested().then(|| "interrupted by the user".to_owned());
     let cut_short = cut_short.or_else(|| sink_ended.then(|| of_sink(&report))).or(lost).or(ended);
     let far_source = said.map(|said| said.facts(&recording.run)).transpose()?.flatten();
     let facts = recording.manifest.analysis.get_or_insert_default();
+    // What our source stamps is by its clock: where that is another one, it is as of another host.
+    let ours = matches!(incoming.learned.payload, Payload::Ours { .. });
+    facts.source = known.sender.filter(|_| known.same_clock || !ours).map(|sender| sender.actor());
+    facts.source_on_this_host = ours && facts.source.is_some();
     facts.far_source = far_source;
     facts.window = Some(Window { start_ns, end_ns });
     facts.circumstances = before.circumstances(&after, &host, traced);
@@ -259,7 +286,9 @@ fn start_tracer(
         payload: incoming.learned.payload,
     };
     let period_ns = incoming.learned.period_ns / ROOM;
-    let spec = plan::trace_spec(flow, vec![sink.tid()], traced.to_vec(), period_ns, total);
+    let mut threads = vec![sink.tid()];
+    threads.extend(incoming.local.iter().flat_map(LocalSenders::threads));
+    let spec = plan::trace_spec(flow, threads, traced.to_vec(), period_ns, total);
     let choice = tier::start(args.tier, &spec)?;
     let drain = incoming.cpus.housekeeping_left(&[incoming.cpus.sink]) || !plan::holds_all(&spec);
     recording.trace_with(choice, drain);
@@ -333,11 +362,11 @@ impl<'a> Watch<'a> {
             (self.received, self.changed) = (received, Instant::now());
         }
         let silent = self.changed.elapsed();
-        let packets = Cell::Count(received - self.at_start);
+        let packets = Cell::several(received - self.at_start, "packet");
         if silent < Duration::from_secs(2) {
-            format!("{packets} packets")
+            packets
         } else {
-            format!("{packets} packets, none for {} s", silent.as_secs())
+            format!("{packets}, none for {} s", silent.as_secs())
         }
     }
 

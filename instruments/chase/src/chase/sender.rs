@@ -1,12 +1,12 @@
 //! The process of this host that sends the stream, where that is certain: its send call carries the packet into this
 //! host's network stack, so that its thread is on the CPU when the packet arrives.
 
-use super::receiver::Stretches;
+use super::stretches::Stretches;
 use quaver_abi::record::{EventRecord, StampRecord};
+use quaver_analysis::model::Actor;
 use quaver_host::root::HostRoot;
-use quaver_host::sockets::{ProcessIdentity, ThreadFacts};
+use quaver_host::sockets::{ProcessIdentity, ThreadFacts, UdpSocket};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 /// Fewer packets prove nothing.
 const ENOUGH: usize = 10;
@@ -25,6 +25,12 @@ impl Sender {
     /// `source (process 4711)`.
     pub(super) fn words(&self) -> String {
         format!("{} (process {})", self.name, self.process)
+    }
+
+    /// As the analysis has it.
+    pub(super) fn actor(&self) -> Actor {
+        let ThreadFacts { id, realtime, cpu } = self.thread;
+        Actor { threads: vec![id], cpu, realtime, blocking: true, foreign: true }
     }
 }
 
@@ -46,18 +52,21 @@ pub(super) fn sending_thread(stamps: &[StampRecord], events: &[EventRecord]) -> 
     (all >= ENOUGH && count as f64 >= MOST * all as f64).then_some(thread)
 }
 
-/// The process of a sending thread: it must have a UDP socket that can send to `port`.
-pub(super) fn process_of(thread: u32, port: u16, root: &HostRoot) -> Option<Sender> {
+/// The process of a sending thread: it must have a UDP socket that `can_send` the stream.
+pub(super) fn process_of(
+    thread: u32,
+    root: &HostRoot,
+    can_send: impl Fn(&UdpSocket) -> bool,
+) -> Option<Sender> {
     let process = root.text(&format!("proc/{thread}/status")).and_then(|status| {
         status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse::<u32>().ok()
     })?;
     let process = ProcessIdentity::of(root, process).ok()?;
-    let sends = |remote: Option<SocketAddr>| remote.is_none_or(|remote| remote.port() == port);
-    if !process.udp_sockets(root).ok()?.iter().any(|socket| sends(socket.remote)) {
+    if !process.udp_sockets(root).ok()?.iter().any(can_send) {
         return None;
     }
-    let facts = process.threads(root).into_iter().find(|facts| facts.id == thread)?;
-    Some(Sender { process: process.pid, name: process.name(root), thread: facts })
+    let thread = process.threads(root).into_iter().find(|facts| facts.id == thread)?;
+    Some(Sender { process: process.pid, name: process.name(root), thread })
 }
 
 #[cfg(test)]
