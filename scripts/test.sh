@@ -33,14 +33,13 @@ fi
 # `cargo xtask test`, one executable after the other.
 phase "build" cargo build --quiet --locked --workspace --all-targets
 phase "tests" cargo xtask test
-phase "repository rules" cargo xtask tidy --registry
-phase "judges of bench runs" scripts/bench/check.sh
-phase "book" scripts/book.sh "${CARGO_TARGET_DIR:-target}/debug/quaver"
-phase "book in a browser" env PYTHONDONTWRITEBYTECODE=1 tests/browser/book_test.py "${CARGO_TARGET_DIR:-target}/book"
-if [ -x tests/browser/run.sh ]; then
-    phase "report in a browser" tests/browser/run.sh
-fi
-phase "miss counts beside cachegrind" scripts/interop/cachegrind.sh
-phase "STAMP beside another's" scripts/interop/stamp.sh
-phase "Python package" scripts/interop/python.sh
+# None of these measures: two at a time, for each waits for a browser or another program most of the time.
+beside "report in a browser" tests/browser/run.sh
+beside "Python package" scripts/interop/python.sh
+beside "book, and in a browser" scripts/book.sh --browse "${CARGO_TARGET_DIR:-target}/debug/quaver"
+beside "repository rules" cargo xtask tidy --registry
+beside "judges of bench runs" scripts/bench/check.sh
+beside "STAMP beside another's" scripts/interop/stamp.sh
+beside "miss counts beside cachegrind" scripts/interop/cachegrind.sh
+together
 phase_report

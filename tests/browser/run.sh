@@ -51,7 +51,7 @@ sweep lines "${reactivity[@]}"
 sweep maps "${reactivity[@]}" "${sizes[@]}"
 sweep table "${reactivity[@]}" "${sizes[@]}" "${scales[@]}"
 
-"$built/quaver" sim paper --quick --no-tracing --programs lu,ocean --seeds 1 --quiet --output "$work/paper" > "$work/paper.txt"
+"$built/quaver" sim paper --quick --length 50us --no-tracing --programs barnes,fmm --seeds 1 --quiet --output "$work/paper" > "$work/paper.txt"
 python3 tests/browser/drawn_report_test.py paper "$work"/paper/*/{report.html,summary.json} "${pictures[@]}"
 
 head -c 2000000 "$built/quaver" > "$work/octets"

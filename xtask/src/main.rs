@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod book;
+mod examples;
 mod measured;
 mod product;
 mod rules;

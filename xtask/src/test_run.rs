@@ -3,6 +3,8 @@
 //! Many of them sleep most of the time, or wait for an emulator. Within an executable nothing differs from `cargo test`:
 //! its tests share a process, what they build once and their locks.
 
+use crate::examples;
+use crate::tree::Tree;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,8 +13,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Executables that run at the same time.
-const LANES: usize = 2;
+/// Executables that run at the same time. More than there are CPUs: most wait more than they compute.
+const LANES: usize = 3;
 
 /// What an executable cannot have beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +24,10 @@ enum Group {
     /// Another one that changes or counts what the whole host has: settings, traces of the kernel, programs in it, who has
     /// packets stamped.
     Host,
+    /// What [`Group::Host`] cannot, and [`Group::Stamping`]: it waits until nobody has packets stamped.
+    Unstamped,
+    /// [`Group::Unstamped`]: it has packets stamped without a pause.
+    Stamping,
     /// Nothing.
     Any,
     /// Anything: it measures what takes its CPU away, or holds times of several processes against each other.
@@ -38,7 +44,7 @@ const GROUPS: &[(&str, Group)] = &[
     ("quaver/study_boot", Group::Emulator),
     ("quaver-capture/quaver_capture", Group::Host),
     ("quaver-host/quaver_host", Group::Host),
-    ("quaver-path-record/quaver_path_record", Group::Host),
+    ("quaver-path-record/quaver_path_record", Group::Stamping),
     ("quaver-sync/quaver_sync", Group::Host),
     ("quaver-tune/quaver_tune", Group::Host),
     ("quaver-probe/quaver_probe", Group::Host),
@@ -48,12 +54,11 @@ const GROUPS: &[(&str, Group)] = &[
     ("quaver-tune/tune_killed", Group::Host),
     ("quaver-tune/tune_settings", Group::Host),
     ("quaver/analyze_captures", Group::Host),
-    ("quaver/capture_live", Group::Host),
+    ("quaver/capture_live", Group::Unstamped),
     ("quaver/quaver", Group::Host),
     ("quaver/compare", Group::Host),
     ("quaver/cure", Group::Host),
     ("quaver/jitlat", Group::Host),
-    ("quaver/packages", Group::Host),
     ("quaver/path_below", Group::Host),
     ("quaver/path_clocks", Group::Host),
     ("quaver/path_live", Group::Host),
@@ -62,7 +67,6 @@ const GROUPS: &[(&str, Group)] = &[
     ("quaver/path_verbs", Group::Host),
     ("quaver/rtp_in", Group::Host),
     ("quaver/schema", Group::Host),
-    ("quaver/sync_harm", Group::Host),
     ("quaver/sync_verb", Group::Host),
     ("quaver/tune_verbs", Group::Host),
     ("quaver/verbs_runs", Group::Host),
@@ -95,7 +99,13 @@ const GROUPS: &[(&str, Group)] = &[
 
 /// Whether two may run at the same time.
 fn go_together(a: Group, b: Group) -> bool {
-    a != Group::Quiet && b != Group::Quiet && (a == Group::Any || a != b)
+    use Group::{Any, Emulator, Host, Quiet, Stamping, Unstamped};
+    match (a, b) {
+        (Quiet, _) | (_, Quiet) => false,
+        (Emulator, Emulator) => false,
+        (Host | Unstamped, Host | Unstamped) | (Stamping, Unstamped) | (Unstamped, Stamping) => false,
+        (Any | Emulator | Host | Unstamped | Stamping, _) => true,
+    }
 }
 
 /// A test executable.
@@ -136,10 +146,15 @@ pub(crate) fn run(root: &Path, wanted: &[&str]) -> anyhow::Result<bool> {
         ensure!(unknown.is_none(), "there is no test executable {unknown:?}");
     }
     let mut all = Counts::default();
-    if wanted.is_empty() {
+    let with_examples =
+        if wanted.is_empty() { examples::packages(&Tree::tracked(root)?) } else { BTreeSet::new() };
+    if !with_examples.is_empty() {
         let mut command = Command::new("cargo");
-        command.args(["test", "--locked", "--workspace", "--doc", "--no-fail-fast"]).current_dir(root);
-        all = told("examples in documents", &command.output()?, Duration::ZERO);
+        command.args(["test", "--locked", "--doc", "--no-fail-fast"]).current_dir(root);
+        command.args(with_examples.iter().flat_map(|package| ["--package", package]));
+        let begun = Instant::now();
+        let output = command.output()?;
+        all = told("examples in documents", &output, begun.elapsed());
     }
     all = side_by_side(pending, all)?;
     let line = format!("{} passed, {} failed", all.passed, all.failed);
@@ -342,13 +357,19 @@ mod tests {
 
     #[test]
     fn what_must_not_run_together_waits() {
-        use Group::{Any, Emulator, Host, Quiet};
+        use Group::{Any, Emulator, Host, Quiet, Stamping, Unstamped};
         for (a, b, together) in [
             (Any, Any, true),
             (Any, Host, true),
             (Emulator, Host, true),
             (Any, Emulator, true),
             (Host, Host, false),
+            (Host, Unstamped, false),
+            (Unstamped, Unstamped, false),
+            (Unstamped, Stamping, false),
+            (Unstamped, Any, true),
+            (Host, Stamping, true),
+            (Stamping, Stamping, true),
             (Emulator, Emulator, false),
             (Quiet, Any, false),
             (Quiet, Quiet, false),
@@ -359,7 +380,10 @@ mod tests {
         let mut running = BTreeMap::from([("a".to_owned(), Emulator)]);
         assert_eq!(next(&pending, &running), Some(2));
         running.insert("d".to_owned(), Host);
-        assert_eq!(next(&pending, &running), None, "both lanes are taken");
+        assert_eq!(next(&pending, &running), None, "nothing goes together with what runs");
+        running.insert("e".to_owned(), Any);
+        let any = [made_up("f", Any)];
+        assert_eq!(next(&any, &running), None, "all lanes are taken");
         assert_eq!(next(&pending[1..2], &BTreeMap::new()), Some(0));
         assert_eq!(next(&pending[1..2], &BTreeMap::from([("a".to_owned(), Any)])), None);
     }

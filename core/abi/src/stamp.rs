@@ -1,7 +1,10 @@
 //! The stamps of one captured packet: where each was taken, by which clock, and how wrong it may be.
 
+use strum::{FromRepr, IntoStaticStr};
+
 /// A place on a received packet's way where it can be stamped, in the order in which a packet passes them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 #[repr(u8)]
 pub enum Layer {
     /// The interface's own hardware stamp (SOF_TIMESTAMPING_RAW_HARDWARE).
@@ -26,26 +29,19 @@ impl Layer {
         [Self::Nic, Self::Xdp, Self::Kernel, Self::Raw, Self::Tc, Self::Socket, Self::Application];
 
     /// The word for it in options, columns and pages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Nic => "nic",
-            Self::Xdp => "xdp",
-            Self::Kernel => "kernel",
-            Self::Raw => "raw",
-            Self::Tc => "tc",
-            Self::Socket => "socket",
-            Self::Application => "application",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// The layer with this number in a file; none for numbers that are not in use.
     pub fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|layer| *layer as u8 == number)
+        Self::from_repr(number)
     }
 }
 
 /// The clock that a stamp was read from. Its nanoseconds count from that clock's own zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromRepr, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 #[repr(u8)]
 pub enum StampClock {
     /// CLOCK_REALTIME: UTC since 1970.
@@ -65,19 +61,13 @@ impl StampClock {
     pub const ALL: [Self; 5] = [Self::Realtime, Self::Monotonic, Self::Tai, Self::Phc, Self::Cycles];
 
     /// The word for it in options, columns and pages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Realtime => "realtime",
-            Self::Monotonic => "monotonic",
-            Self::Tai => "tai",
-            Self::Phc => "phc",
-            Self::Cycles => "cycles",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// The clock with this number in a file; none for numbers that are not in use.
     pub fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|clock| *clock as u8 == number)
+        Self::from_repr(number)
     }
 }
 

@@ -230,11 +230,6 @@ impl Phc {
         Ok(phc)
     }
 
-    /// Whether the hardware latches both clocks at once.
-    pub fn is_precise(&self) -> bool {
-        self.way == Way::Precise
-    }
-
     /// Compares it with CLOCK_REALTIME.
     ///
     /// # Errors

@@ -206,11 +206,6 @@ impl NoiseRun {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// The stop flag, for a signal handler or another thread to set.
-    pub fn stop_flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.stop)
-    }
-
     /// Whether every loop has ended.
     pub fn is_finished(&self) -> bool {
         self.threads.iter().all(|thread| thread.handle.is_finished())

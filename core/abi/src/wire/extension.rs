@@ -51,6 +51,7 @@ pub use elements::{
 
 use super::jitlat::{Command, WORKORDER_BYTES};
 use core::fmt;
+use strum::{FromRepr, IntoStaticStr, VariantArray};
 use zerocopy::byteorder::network_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -143,7 +144,8 @@ pub mod field {
 }
 
 /// What a message says. Values are part of the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromRepr, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 #[repr(u32)]
 pub enum Kind {
     /// Client: the extension, please. No body, never a code.
@@ -187,61 +189,14 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds, in the order of their values.
-    pub const ALL: [Self; 19] = [
-        Self::Hello,
-        Self::Challenge,
-        Self::Refuse,
-        Self::Time,
-        Self::TimeReply,
-        Self::Request,
-        Self::Offsets,
-        Self::Queued,
-        Self::Accept,
-        Self::Ready,
-        Self::Start,
-        Self::Go,
-        Self::Done,
-        Self::Sent,
-        Self::Samples,
-        Self::End,
-        Self::Stop,
-        Self::Bye,
-        Self::Source,
-    ];
-
     /// Name in documents and errors.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Hello => "HELLO",
-            Self::Challenge => "CHALLENGE",
-            Self::Refuse => "REFUSE",
-            Self::Time => "TIME",
-            Self::TimeReply => "TIME_REPLY",
-            Self::Request => "REQUEST",
-            Self::Offsets => "OFFSETS",
-            Self::Queued => "QUEUED",
-            Self::Accept => "ACCEPT",
-            Self::Ready => "READY",
-            Self::Start => "START",
-            Self::Go => "GO",
-            Self::Done => "DONE",
-            Self::Sent => "SENT",
-            Self::Samples => "SAMPLES",
-            Self::End => "END",
-            Self::Stop => "STOP",
-            Self::Bye => "BYE",
-            Self::Source => "SOURCE",
-        }
-    }
-
-    fn of(value: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| *kind as u32 == value)
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
 /// Why a request was refused. Values are part of the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromRepr, VariantArray)]
 #[repr(u32)]
 pub enum Refusal {
     /// Another version of the extension.
@@ -273,26 +228,9 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// All reasons, in the order of their values.
-    pub const ALL: [Self; 13] = [
-        Self::Version,
-        Self::Malformed,
-        Self::Key,
-        Self::Rate,
-        Self::Duration,
-        Self::Size,
-        Self::Count,
-        Self::Busy,
-        Self::Cookie,
-        Self::Unsupported,
-        Self::Timeout,
-        Self::Failed,
-        Self::Ending,
-    ];
-
     /// The reason of a value on the wire; one that a later version may have added counts as unsupported.
     pub fn of(value: u32) -> Self {
-        Self::ALL.into_iter().find(|refusal| *refusal as u32 == value).unwrap_or(Self::Unsupported)
+        Self::from_repr(value).unwrap_or(Self::Unsupported)
     }
 }
 
@@ -399,7 +337,7 @@ impl Header {
         if layout.version.get() != VERSION {
             return Err(ExtensionError::Version(layout.version.get()));
         }
-        let kind = Kind::of(layout.kind.get()).ok_or(ExtensionError::Kind(layout.kind.get()))?;
+        let kind = Kind::from_repr(layout.kind.get()).ok_or(ExtensionError::Kind(layout.kind.get()))?;
         let (body_bytes, flags) = (layout.body_bytes.get(), layout.flags.get());
         if body_bytes as usize > MOST_BODY_BYTES || (kind == Kind::Hello && body_bytes != 0) {
             return Err(ExtensionError::TooLong(body_bytes));

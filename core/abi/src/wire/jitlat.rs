@@ -61,6 +61,7 @@
 
 use core::fmt;
 use core::net::Ipv4Addr;
+use strum::{FromRepr, IntoStaticStr, VariantArray};
 use zerocopy::byteorder::network_endian::{I32, I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -123,7 +124,8 @@ impl fmt::Display for DecodeError {
 impl core::error::Error for DecodeError {}
 
 /// What a workorder says. SEND_ME to NAK are of section 4.3.2, RTT_PROBE of annex A.2, EXTEND is ours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromRepr, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 #[repr(u32)]
 pub enum Command {
     /// Client to server: send test packets to me.
@@ -146,34 +148,16 @@ pub enum Command {
 
 impl Command {
     /// All commands, in the order of their values.
-    pub const ALL: [Self; 8] = [
-        Self::SendMe,
-        Self::Sending,
-        Self::Sent,
-        Self::Samples,
-        Self::Ack,
-        Self::Nak,
-        Self::RttProbe,
-        Self::Extend,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The document's name, as it stands in a log file.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::SendMe => "SEND_ME",
-            Self::Sending => "SENDING",
-            Self::Sent => "SENT",
-            Self::Samples => "SAMPLES",
-            Self::Ack => "ACK",
-            Self::Nak => "NAK",
-            Self::RttProbe => "RTT_PROBE",
-            Self::Extend => "EXTEND",
-        }
+        self.into()
     }
 
     /// The command of a name as [`Command::name`] gives it.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|command| command.name() == name)
+        Self::ALL.iter().copied().find(|command| command.name() == name)
     }
 }
 
@@ -181,8 +165,7 @@ impl TryFrom<u32> for Command {
     type Error = DecodeError;
 
     fn try_from(value: u32) -> Result<Self, DecodeError> {
-        let found = Self::ALL.into_iter().find(|command| *command as u32 == value);
-        found.ok_or(DecodeError::UnknownCommand(value))
+        Self::from_repr(value).ok_or(DecodeError::UnknownCommand(value))
     }
 }
 

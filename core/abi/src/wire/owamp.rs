@@ -50,10 +50,6 @@
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// TCP port of OWAMP-Control (RFC 4656, section 3.1).
-pub const OWAMP_PORT: u16 = 861;
-/// TCP port of TWAMP-Control (RFC 5357, section 3.1).
-pub const TWAMP_PORT: u16 = 862;
 /// Bytes of a block; all messages are padded to whole ones.
 pub const BLOCK_BYTES: usize = 16;
 /// Modes: unauthenticated.

@@ -177,8 +177,6 @@ struct Shared {
 
 struct LiveSnapshot {
     marks: Vec<Mark>,
-    /// Marks that were let go.
-    forgotten: u64,
     anchors: u64,
     state: LiveState,
 }
@@ -193,7 +191,6 @@ impl LiveSnapshot {
         if self.marks.len() > MOST_MARKS {
             let going = self.marks.len() - MOST_MARKS / 2;
             self.marks.drain(..going);
-            self.forgotten += going as u64;
         }
     }
 }
@@ -243,8 +240,7 @@ impl<C: ClockSource + Clone> LiveReader<C> {
         self.convert(cycles)
     }
 
-    /// What happened to the clock so far, in order: the latest of it, if that is very much
-    /// ([`LiveClock::marks_forgotten`]).
+    /// What happened to the clock so far, in order: the latest of it, if that is very much.
     pub fn marks(&self) -> Vec<Mark> {
         self.shared.told().marks.clone()
     }
@@ -304,11 +300,6 @@ impl LiveClock {
         self.reader.marks()
     }
 
-    /// How much of what happened was let go, the oldest first, so that a clock of years keeps to its memory.
-    pub fn marks_forgotten(&self) -> u64 {
-        self.reader.shared.told().forgotten
-    }
-
     /// Anchors taken so far.
     pub fn anchors(&self) -> u64 {
         self.reader.shared.told().anchors
@@ -336,12 +327,8 @@ impl<C: ClockSource + Clone> LiveTicker<C> {
     /// Takes the first anchor. Until the second one the rate is a rough one, and the bounds are wide.
     pub fn new(mut clocks: C, options: LiveOptions) -> (Self, LiveReader<C>) {
         let (steering, first) = Steering::begin(&mut clocks, &options);
-        let told = LiveSnapshot {
-            marks: steering.first_marks(&options),
-            forgotten: 0,
-            anchors: 1,
-            state: steering.state(),
-        };
+        let told =
+            LiveSnapshot { marks: steering.first_marks(&options), anchors: 1, state: steering.state() };
         let shared = Arc::new(Shared { table: Table::new(&first), told: Mutex::new(told) });
         let reader = LiveReader { shared: Arc::clone(&shared), clocks: clocks.clone() };
         (Self { clocks, steering, shared }, reader)

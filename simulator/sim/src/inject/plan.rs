@@ -72,11 +72,6 @@ impl InjectionConfig {
         let classes = late.map(|class| (class.class, Duration::recorded(class, &results.settings))).collect();
         Self { seed, classes, ..Self::default() }
     }
-
-    /// The same with another seed; a study runs several.
-    pub fn with_seed(&self, seed: u64) -> Self {
-        Self { seed, ..self.clone() }
-    }
 }
 
 /// The draws of a run. What a thread meets in its n-th call follows from the seed alone, not from the order of the threads or

@@ -29,12 +29,14 @@ fn a_peer_of_the_document_reads_a_hello_as_a_workorder_that_it_does_not_know() {
 
 #[test]
 fn kinds_and_refusals_keep_their_values() {
-    for (index, kind) in Kind::ALL.into_iter().enumerate() {
+    for (index, kind) in Kind::VARIANTS.iter().copied().enumerate() {
         assert_eq!(kind as usize, index + 1);
         let header = Header { kind, nonce: [0; NONCE_BYTES], ..hello() };
         assert_eq!(Header::from_octets(&header.to_octets()), Ok(header), "{}", kind.name());
     }
-    for (index, refusal) in Refusal::ALL.into_iter().enumerate() {
+    let names = [Kind::Hello, Kind::TimeReply, Kind::Source].map(Kind::name);
+    assert_eq!(names, ["HELLO", "TIME_REPLY", "SOURCE"], "as docs/protocol.md has them");
+    for (index, refusal) in Refusal::VARIANTS.iter().copied().enumerate() {
         assert_eq!(refusal as usize, index + 1);
         assert_eq!(Refusal::of(refusal as u32), refusal);
     }

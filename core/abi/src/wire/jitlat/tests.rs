@@ -60,7 +60,7 @@ fn a_command_that_there_is_not_is_refused() {
         octets[..4].copy_from_slice(&value.to_be_bytes());
         assert_eq!(Workorder::from_octets(&octets), Err(DecodeError::UnknownCommand(value)));
     }
-    for (index, command) in Command::ALL.into_iter().enumerate() {
+    for (index, command) in Command::ALL.iter().copied().enumerate() {
         assert_eq!(command as usize, index + 1);
         assert_eq!(Command::try_from(command as u32), Ok(command));
         assert_eq!(Command::from_name(command.name()), Some(command));

@@ -52,11 +52,6 @@ impl StampReply {
     pub fn backward_ns(&self) -> i64 {
         self.t4_ns - self.t3_ns
     }
-
-    /// T3 - T2: what the reflector took.
-    pub fn residence_ns(&self) -> i64 {
-        self.t3_ns - self.t2_ns
-    }
 }
 
 /// A packet that was sent.
