@@ -136,7 +136,7 @@ const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/migrate/kept");
 /// Two copies of the kept runs of three kinds, below `place`.
 fn copies(place: &Path) {
     for copy in ["a", "b"] {
-        fs::create_dir(place.join(copy)).unwrap();
+        fs::create_dir_all(place.join(copy)).unwrap();
         for name in ["chase-2026-11-25", "noise-2026-11-25", "probe-2026-11-25"] {
             quaver_testbed::kept::copy(&Path::new(KEPT).join(name), &place.join(copy).join(name));
         }

@@ -26,8 +26,10 @@ pub struct ContentionSummary {
     /// Waits for all locks together, each from the call to its return.
     pub wait: Sums,
     /// Rows of tries for all locks together, each from the first try that failed to the one that got the lock.
+    #[serde(default)]
     pub tried: Sums,
     /// Conditions whose waiters waited again at once.
+    #[serde(default)]
     pub conditions: Vec<ConditionSummary>,
     /// Time in run queues behind threads of the program itself, of all threads, nanoseconds.
     pub crowded_ns: u64,
@@ -36,14 +38,19 @@ pub struct ContentionSummary {
     /// Locks with waits that are not listed.
     pub locks_left_out: u64,
     /// Waits on all semaphores and futex words together; no part of `wait`.
+    #[serde(default)]
     pub word_wait: Sums,
     /// Of these, waits on words that are used like locks. That is inferred.
+    #[serde(default)]
     pub lock_like_wait: Sums,
     /// Of these, waits on words that were woken four times or more, and may be locks or not.
+    #[serde(default)]
     pub unknown_wait: Sums,
     /// The semaphores and futex words that were waited on for longest.
+    #[serde(default)]
     pub words: Vec<WordSummary>,
     /// Semaphores and futex words that are not listed.
+    #[serde(default)]
     pub words_left_out: u64,
     /// How the replay compares with the run. Its gains are with the locks.
     pub replay: Gains,
