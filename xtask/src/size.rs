@@ -39,7 +39,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-store", 4_780),
     ("quaver-study", 4_510),
     ("quaver-study-analysis", 2_500),
-    ("quaver-sync", 10_778),
+    ("quaver-sync", 10_785),
     ("quaver-sync-analysis", 8_455),
     ("quaver-sync-store", 1_500),
     ("quaver-trace", 5_000),
