@@ -14,7 +14,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-bpf-build", 500),
     ("quaver-capture", 13_602),
     ("quaver-capture-analysis", 4_004),
-    ("quaver-chase", 5_694),
+    ("quaver-chase", 5_702),
     ("quaver-clock", 3_500),
     ("quaver-cure", 1_775),
     ("quaver-cure-analysis", 450),

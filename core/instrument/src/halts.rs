@@ -26,7 +26,7 @@ impl Halts {
         Self { continued, handler, looked: None, halted: Duration::ZERO }
     }
 
-    /// Begins a phase: what was before is none of it.
+    /// Begins a phase. Stops before it do not count.
     pub(crate) fn begin(&mut self) {
         self.continued.store(false, Ordering::Relaxed);
         self.looked = None;

@@ -11,7 +11,7 @@ pub const LEFT_OUT: &str = "left_out";
 const LONGEST: usize = 4_096;
 /// An object with more keys is no type of ours, but a list whose elements have names.
 const MOST_KEYS: usize = 100;
-/// So few numbers are one value, such as a share by class, and stay together.
+/// So few plain values are one value, such as a share by class, and stay together.
 const TUPLE: usize = 8;
 /// A text is cut to so many bytes for each element that a list keeps, and only once lists are short.
 const TEXT_BYTES: usize = 64;

@@ -505,7 +505,7 @@ fn who_woke_is_certain_where_the_kernel_said_so_and_each_end_of_a_wait_is_counte
     }
     scene.at(4_000, 1, FutexWaitEntry, L);
     scene.at(4_050, 1, ThreadExit, 1);
-    // Of a mutex no word is told: it is a lock.
+    // A mutex has a row among the locks, so its word has none.
     scene.call(5_000, 5_100, 2, LockEntry, M);
     let mut events = scene.events.clone();
     events.sort_by_key(at_ns);
