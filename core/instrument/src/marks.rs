@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most marks of a chart, for the size of the page.
-pub const MOST_MARKS: usize = 10_000;
+pub const MOST_MARKS: usize = 5_000;
 
 /// Causes with a colour of their own.
 const COLOURS: usize = 8;

@@ -282,6 +282,22 @@ fn page_of_a_run_with_late_packets() {
 }
 
 #[test]
+fn a_timeline_of_many_pieces_keeps_the_longest_and_counts_the_rest() {
+    let mut case = Case::of(summary()).late([late(50, 100_000, Some(0))]);
+    let piece = case.analysis.pieces.remove(0);
+    let end_ns = case.measured.packets.app_ns[50];
+    case.analysis.pieces = (end_ns - 100_000..end_ns)
+        .step_by(20)
+        .map(|at| Piece { start_ns: at, end_ns: at + 20, ..piece })
+        .collect();
+    let document = case.document();
+    let [(_, Plot::Timeline(timeline))] = &plots(&document, "worst")[..] else { panic!("no timeline") };
+    let lane = timeline.lanes.iter().find(|lane| lane.name == "late time").unwrap();
+    assert_eq!(lane.spans.len(), 400);
+    assert!(case.html().contains("4,600 shorter pieces of late time omitted."));
+}
+
+#[test]
 fn page_of_a_clean_run_that_knows_little() {
     let mut summary = summary();
     summary.losses = Losses { received: 9_000, ..Losses::default() };

@@ -8,8 +8,8 @@ use quaver_analysis::model::{Layer, NO_CPU};
 use quaver_view::{Cell, Chart, Colour, Lane, Span, Timeline, text};
 use std::collections::BTreeMap;
 
-/// Most events of one timeline; of more, the shortest are omitted and counted.
-const MOST_EVENTS: usize = 600;
+/// Most events of one timeline, and most pieces of late time; of more, the shortest are omitted and counted.
+const MOST_SPANS: usize = 400;
 
 /// Most neighbours on either side whose arrivals are shown.
 const MOST_ARRIVALS: usize = 150;
@@ -83,12 +83,15 @@ fn events_in<'a>(events: &'a [EventRecord], windows: &[Window<'_>]) -> Vec<Vec<&
 
 fn chart(input: &ChaseInput<'_>, number: usize, window: &Window<'_>, events: Vec<&EventRecord>) -> Chart {
     let pieces: Vec<&Piece> = pieces_in(input, window).collect();
+    let pieces_drawn = pieces.iter().map(|piece| ((), piece_span(input, window, piece)));
+    let (mut late_time, pieces_omitted) = longest(pieces_drawn);
     let mut lanes = vec![
         lane("this packet", path(input, window)),
         lane("arrivals", arrivals(input, window)),
-        lane("late time", pieces.iter().map(|piece| piece_span(input, window, piece)).collect()),
+        lane("late time", late_time.remove(&()).unwrap_or_default()),
     ];
-    let (by_cpu, omitted) = longest(events.iter().filter_map(|event| event_span(input, window, event)));
+    let (by_cpu, events_omitted) =
+        longest(events.iter().filter_map(|event| event_span(input, window, event)));
     lanes.extend(by_cpu.into_iter().map(|(cpu, spans)| Lane {
         detail: roles(input, window, cpu).join(", "),
         ..lane(&format!("CPU {cpu}"), spans)
@@ -110,10 +113,11 @@ fn chart(input: &ChaseInput<'_>, number: usize, window: &Window<'_>, events: Vec
     let cause = name(input, window.late.cause);
     let first_ns = input.measured.packets.app_ns.first().copied().unwrap_or(0);
     let at = Cell::Instant(window.start_ns - first_ns);
-    let omitted = match omitted {
-        0 => String::new(),
-        events => format!(" {} shorter events omitted.", Cell::Count(events as u64)),
-    };
+    let omitted: String = [(events_omitted, "events"), (pieces_omitted, "pieces of late time")]
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!(" {} shorter {what} omitted.", Cell::Count(*count as u64)))
+        .collect();
     Chart::new(format!("worst-{number}"), format!("{}. {seq} · {late} · {cause}", number + 1), plot)
         .note(text!("Packet {seq}: {late} late, at {at}. Leading cause: {cause}.{omitted}"))
 }
@@ -215,21 +219,26 @@ fn event_span(input: &ChaseInput<'_>, window: &Window<'_>, event: &EventRecord) 
     Some((event.cpu, span))
 }
 
-/// The spans of each CPU, and how many were omitted: of too many to draw, the shortest are.
-fn longest(events: impl Iterator<Item = (u16, Span)>) -> (BTreeMap<u16, Vec<Span>>, usize) {
+/// The spans of each lane, and how many were omitted: of too many to draw, the shortest are.
+fn longest<K: Ord>(spans: impl Iterator<Item = (K, Span)>) -> (BTreeMap<K, Vec<Span>>, usize) {
     let length = |span: &Span| span.end - span.start;
-    let mut all: Vec<(u16, Span)> = events.collect();
+    let mut all: Vec<(K, Span)> = spans.collect();
     let count = all.len();
-    if count > MOST_EVENTS {
+    if count > MOST_SPANS {
         let mut lengths: Vec<f64> = all.iter().map(|(_, span)| length(span)).collect();
-        let (_, limit, _) = lengths.select_nth_unstable_by(MOST_EVENTS, |a, b| b.total_cmp(a));
+        let (_, limit, _) = lengths.select_nth_unstable_by(MOST_SPANS, |a, b| b.total_cmp(a));
         let limit = *limit;
-        all.retain(|(_, span)| length(span) > limit);
+        let mut equal = MOST_SPANS - all.iter().filter(|(_, span)| length(span) > limit).count();
+        all.retain(|(_, span)| {
+            let last = length(span) == limit && equal > 0;
+            equal -= usize::from(last);
+            last || length(span) > limit
+        });
     }
     let omitted = count - all.len();
-    let mut by_cpu: BTreeMap<u16, Vec<Span>> = BTreeMap::new();
-    all.into_iter().for_each(|(cpu, span)| by_cpu.entry(cpu).or_default().push(span));
-    (by_cpu, omitted)
+    let mut by_lane: BTreeMap<K, Vec<Span>> = BTreeMap::new();
+    all.into_iter().for_each(|(lane, span)| by_lane.entry(lane).or_default().push(span));
+    (by_lane, omitted)
 }
 
 #[cfg(test)]
@@ -246,10 +255,13 @@ mod tests {
             colour: Colour::Muted,
         };
         let events = |count: usize| (0..count).map(move |at| ((at % 2) as u16, span(at)));
-        let (by_cpu, omitted) = longest(events(MOST_EVENTS));
-        assert_eq!((by_cpu[&0].len(), by_cpu[&1].len(), omitted), (300, 300, 0));
-        let (by_cpu, omitted) = longest(events(MOST_EVENTS + 10));
+        let (by_cpu, omitted) = longest(events(MOST_SPANS));
+        assert_eq!((by_cpu[&0].len(), by_cpu[&1].len(), omitted), (200, 200, 0));
+        let (by_cpu, omitted) = longest(events(MOST_SPANS + 10));
         assert_eq!(omitted, 10);
         assert!(by_cpu.values().flatten().all(|span| span.end >= 10.0));
+        // Of equal ones the first are kept.
+        let (equal, omitted) = longest((0..MOST_SPANS + 10).map(|_| ((), span(7))));
+        assert_eq!((equal[&()].len(), omitted), (MOST_SPANS, 10));
     }
 }

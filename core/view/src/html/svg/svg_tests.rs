@@ -240,6 +240,18 @@ fn many_thin_spans_are_one_line_a_row_and_colour() {
 }
 
 #[test]
+fn level_and_upright_parts_of_a_line_are_one_stroke_each() {
+    // Down, back up and further down in one place: the upright part keeps its turns.
+    let y = [1.0, 1.0, 1.0, 5.0, 5.0, 2.0, 9.0, 9.0];
+    let x = [0.0, 1.0, 2.0, 2.0, 3.0, 3.0, 3.0, 4.0];
+    let data = Data::Line { x: x.to_vec().into(), y: y.to_vec().into(), marks: false };
+    let out = drawn(Xy::default().with(Series::new("", Colour::Ink, data)));
+    let path = out.split("<path d=\"M").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    let turns: String = path.chars().filter(char::is_ascii_uppercase).collect();
+    assert_eq!(turns, "HVHVVH", "{path}");
+}
+
+#[test]
 fn nothing_is_drawn_of_nothing() {
     let gaps = Data::Line { x: vec![1.0].into(), y: vec![f64::NAN].into(), marks: true };
     for plot in [

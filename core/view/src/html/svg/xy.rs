@@ -242,11 +242,12 @@ fn points(svg: &mut Svg, points: &[Option<(f64, f64)>], colour: Colour) {
 /// Points joined, with gaps. Of the points in one column of a pixel the first, the extremes and the last are kept.
 fn line(points: &[Option<(f64, f64)>]) -> Markup {
     let mut path = Markup::default();
-    let mut pen_down = false;
+    let mut stroke = Vec::new();
     let mut at = 0;
     while at < points.len() {
         let Some(first) = points[at] else {
-            (pen_down, at) = (false, at + 1);
+            joined(&mut path, std::mem::take(&mut stroke));
+            at += 1;
             continue;
         };
         let column = |point: (f64, f64)| point.0.floor() as i64;
@@ -265,12 +266,36 @@ fn line(points: &[Option<(f64, f64)>]) -> Markup {
                 .copied()
                 .collect()
         };
-        for (x, y) in kept {
-            path.raw(if pen_down { "L" } else { "M" }).number(x).raw(" ").number(y);
-            pen_down = true;
-        }
+        stroke.extend(kept);
     }
+    joined(&mut path, stroke);
     path
+}
+
+/// Adds a stroke through points. Those inside a level or upright part of it are left out: steps have many.
+fn joined(path: &mut Markup, points: Vec<(f64, f64)>) {
+    let mut kept: Vec<(f64, f64)> = Vec::with_capacity(points.len());
+    for point in points {
+        if let [.., before, middle] = kept[..] {
+            let between = |one: f64, other: f64, third: f64| (one <= other) == (other <= third);
+            let level = before.1 == middle.1 && middle.1 == point.1 && between(before.0, middle.0, point.0);
+            let upright = before.0 == middle.0 && middle.0 == point.0 && between(before.1, middle.1, point.1);
+            if level || upright {
+                kept.pop();
+            }
+        }
+        kept.push(point);
+    }
+    let mut from = None;
+    for (x, y) in kept {
+        match from {
+            None => path.raw("M").number(x).raw(" ").number(y),
+            Some((_, from_y)) if from_y == y => path.raw("H").number(x),
+            Some((from_x, _)) if from_x == x => path.raw("V").number(y),
+            Some(_) => path.raw("L").number(x).raw(" ").number(y),
+        };
+        from = Some((x, y));
+    }
 }
 
 /// Least to largest of all slices in each column of a pixel.
