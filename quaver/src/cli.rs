@@ -3,13 +3,14 @@
 use crate::{registry, simulator};
 use clap::{ArgMatches, Command};
 use quaver_instrument::exit_code::ExitCode;
+use quaver_instrument::help_text::flowing;
 use quaver_instrument::program::Shell;
 use quaver_instrument::stored::Stored;
 use std::path::PathBuf;
 
 /// The whole command line.
 pub fn command() -> Command {
-    Command::new("quaver")
+    let own = Command::new("quaver")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Finds where jitter comes from, says how much each source costs, and takes it away")
         .max_term_width(100)
@@ -23,7 +24,8 @@ pub fn command() -> Command {
         )
         .subcommands(registry::verbs().map(|verb| (verb.command)()))
         .subcommands(Stored::commands())
-        .subcommands(Shell::commands())
+        .subcommands(Shell::commands());
+    flowing(own)
 }
 
 /// Does what the command line asks.

@@ -13,6 +13,7 @@ mod exports;
 pub mod facts;
 mod halts;
 pub mod head;
+pub mod help_text;
 pub mod host_state;
 pub mod interrupt;
 pub mod known_keys;

@@ -234,10 +234,15 @@ fn page(done: &[Migrated], refused: &[Value]) -> Document {
             if before == now { now.into() } else { text!("{now}, before {before}").into() },
         ]);
     }
-    for one in refused {
-        let said = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
-        table.toned(Tone::Bad, [format!("{}: {}", said("run"), said("why"))]);
+    if !done.is_empty() {
+        document.section(Section::new("runs", "Runs").with(table));
     }
-    document.section(Section::new("runs", "Runs").with(table));
+    if !refused.is_empty() {
+        let mut table = Table::new(["run", "why"]);
+        for one in refused {
+            table.toned(Tone::Bad, ["run", "why"].map(|key| one[key].as_str().unwrap_or_default()));
+        }
+        document.section(Section::new("refused", "Refused").with(table));
+    }
     document
 }

@@ -25,6 +25,7 @@ mod trace;
 
 use crate::args::{SimArgs, SimCommand};
 use quaver_instrument::exit_code::ExitCode;
+use quaver_instrument::help_text::flowing;
 
 /// Does what is asked.
 pub fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
@@ -57,13 +58,15 @@ pub fn main() -> ExitCode {
 /// The whole command line, as `quaver sim` has it. Verbs on stored runs are hidden: `quaver` hands these over.
 pub fn command() -> Command {
     let own = SimArgs::augment_args(Command::new("quaver-sim").bin_name("quaver sim"));
-    own.version(env!("CARGO_PKG_VERSION"))
+    let own = own
+        .version(env!("CARGO_PKG_VERSION"))
         .about("Simulate a chip that runs traced programs")
         .long_about(None)
         .max_term_width(100)
         .propagate_version(true)
         .subcommands(Stored::commands().map(|verb| verb.hide(true)))
-        .subcommands(Shell::commands().map(|verb| verb.hide(true)))
+        .subcommands(Shell::commands().map(|verb| verb.hide(true)));
+    flowing(own)
 }
 
 fn dispatch(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
