@@ -79,7 +79,7 @@ pub struct Wakeup {
     pub cpu: u16,
     /// What made it.
     pub context: WakeContext,
-    /// Number of the interrupt, softirq or system vector, at most 4095.
+    /// Number of the interrupt, softirq or system vector, at most 4095. In [`WakeContext::Task`]: [`Self::ENDING`].
     pub number: u16,
 }
 
@@ -104,6 +104,14 @@ pub enum WakeContext {
 }
 
 impl Wakeup {
+    /// The waker was at its end (`exit`). Of older records the number is 0, so that this is not known.
+    pub const ENDING: u16 = 1;
+
+    /// Whether a thread made it by its own end.
+    pub fn by_an_end(self) -> bool {
+        self.context == WakeContext::Task && self.number == Self::ENDING
+    }
+
     /// Reads `aux`.
     pub fn from_aux(aux: u64) -> Self {
         let context = WakeContext::from_repr((aux >> 16 & 0xf) as u8).unwrap_or(WakeContext::Unknown);

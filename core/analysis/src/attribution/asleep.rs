@@ -92,14 +92,17 @@ impl Question<'_, '_> {
             && timed_out
             && let Some(waker) = self.let_go(sleep, until_ns)
         {
-            return Some(CauseKey::new("lock", Detail::Lock(waker, HolderState::Unknown)));
+            return Some(lock(waker, HolderState::Unknown));
         }
         match object {
             // Nobody let go of anything: runtimes sleep in this way too (a JVM's Thread.sleep).
             SleepObject::Futex | SleepObject::Peer | SleepObject::Unknown if timed_out => {
                 Some(CauseKey::plain("own-sleep", "timed wait of the receiver ran out"))
             }
-            SleepObject::Futex => Some(CauseKey::new("lock", Detail::Lock(waker, HolderState::Unknown))),
+            SleepObject::Futex if wake.is_some_and(Wakeup::by_an_end) => {
+                Some(end(waker, HolderState::Unknown))
+            }
+            SleepObject::Futex => Some(lock(waker, HolderState::Unknown)),
             SleepObject::Clock => Some(CauseKey::plain("own-sleep", "sleep of the receiver itself")),
             SleepObject::TimerFd => Some(CauseKey::plain("own-sleep", "receiver waited for its own timer")),
             SleepObject::Socket => peer("another socket"),
@@ -168,45 +171,57 @@ impl Question<'_, '_> {
         CauseKey::new("kernel-wait", Detail::Function("wait in the kernel in", place))
     }
 
-    /// Cuts a stretch of a sleep by cause. A lock's stretch is cut by what its holder did meanwhile.
+    /// Cuts a stretch of a sleep by cause. That of a lock, or of a thread's end, is cut by what that thread did meanwhile.
     pub(crate) fn cut(&self, span: &Span, key: CauseKey, take: &mut TakePiece<'_>) {
         match key.detail {
             Detail::Lock(holder, _) if holder != 0 => {
-                self.behind(holder, (span.start_ns, span.end_ns), DEEPEST, take);
+                self.behind((holder, lock), (span.start_ns, span.end_ns), DEEPEST, take);
+            }
+            Detail::End(ended, _) => {
+                self.behind((ended, end), (span.start_ns, span.end_ns), DEEPEST, take);
             }
             _ => take(span.start_ns, span.end_ns, key),
         }
     }
 
-    /// What the holder of a lock did while others waited for it.
-    fn behind(&self, holder: u32, (from, to): (i64, i64), depth: usize, take: &mut TakePiece<'_>) {
-        let lock = |state| CauseKey::new("lock", Detail::Lock(holder, state));
+    /// What the holder of a lock, or a thread that is to end, did while others waited for it.
+    fn behind(
+        &self,
+        (holder, awaited): (u32, AwaitedKey),
+        (from, to): (i64, i64),
+        depth: usize,
+        take: &mut TakePiece<'_>,
+    ) {
+        let key = |state| awaited(holder, state);
         let Some(life) = self.sleepers.0.get(&holder).filter(|_| depth > 0) else {
-            return take(from, to, lock(HolderState::Unknown));
+            return take(from, to, key(HolderState::Unknown));
         };
         let mut spans = Vec::new();
         life.spans(from, to, |span| spans.push(span));
         for span in spans {
             match span.state {
-                ActorState::Running => take(span.start_ns, span.end_ns, lock(HolderState::Ran)),
-                ActorState::Unknown => take(span.start_ns, span.end_ns, lock(HolderState::Unknown)),
-                ActorState::Preempted | ActorState::Woken => self.off_cpu(&span, lock, take),
+                ActorState::Running => take(span.start_ns, span.end_ns, key(HolderState::Ran)),
+                ActorState::Unknown => take(span.start_ns, span.end_ns, key(HolderState::Unknown)),
+                ActorState::Preempted | ActorState::Woken => self.off_cpu(&span, key, take),
                 ActorState::Asleep => match self.reason(&span.absence, to) {
                     Some(CauseKey { detail: Detail::Lock(next, _), .. }) if next != 0 && next != holder => {
-                        self.behind(next, (span.start_ns, span.end_ns), depth - 1, take);
+                        self.behind((next, lock), (span.start_ns, span.end_ns), depth - 1, take);
                     }
-                    Some(key) if key.id == "disk" || key.id == "reclaim/swap" => {
-                        take(span.start_ns, span.end_ns, lock(HolderState::WaitedForDisk));
+                    Some(CauseKey { detail: Detail::End(next, _), .. }) if next != holder => {
+                        self.behind((next, end), (span.start_ns, span.end_ns), depth - 1, take);
                     }
-                    _ => take(span.start_ns, span.end_ns, lock(HolderState::Slept)),
+                    Some(reason) if reason.id == "disk" || reason.id == "reclaim/swap" => {
+                        take(span.start_ns, span.end_ns, key(HolderState::WaitedForDisk));
+                    }
+                    _ => take(span.start_ns, span.end_ns, key(HolderState::Slept)),
                 },
             }
         }
     }
 
     /// The time of a runnable holder that is off its CPU, by who ran there.
-    fn off_cpu(&self, span: &Span, lock: impl Fn(HolderState) -> CauseKey, take: &mut TakePiece<'_>) {
-        let rest = lock(HolderState::Waited(0));
+    fn off_cpu(&self, span: &Span, key: impl Fn(HolderState) -> CauseKey, take: &mut TakePiece<'_>) {
+        let rest = key(HolderState::Waited(0));
         let Some(cpu) = span.cpu else { return take(span.start_ns, span.end_ns, rest) };
         let timeline = self.namer.timeline;
         let mut cursor = span.start_ns;
@@ -215,13 +230,24 @@ impl Question<'_, '_> {
                 take(cursor, segment.start_ns, rest);
             }
             let runner = &timeline.events[segment.event as usize];
-            take(segment.start_ns, segment.end_ns, lock(HolderState::Waited(runner.id)));
+            take(segment.start_ns, segment.end_ns, key(HolderState::Waited(runner.id)));
             cursor = segment.end_ns;
         }
         if cursor < span.end_ns {
             take(cursor, span.end_ns, rest);
         }
     }
+}
+
+/// The cause of a wait for a thread, by that thread and what it did.
+type AwaitedKey = fn(u32, HolderState) -> CauseKey;
+
+const fn lock(holder: u32, state: HolderState) -> CauseKey {
+    CauseKey::new("lock", Detail::Lock(holder, state))
+}
+
+const fn end(ended: u32, state: HolderState) -> CauseKey {
+    CauseKey::new("thread-end", Detail::End(ended, state))
 }
 
 const DISK: CauseKey = CauseKey::plain("disk", "wait for a disk or file system");

@@ -32,6 +32,8 @@ pub(crate) enum Detail {
     Work(u32, u64),
     /// A thread (0: not known) that held a lock or had to signal a condition, and what it did meanwhile.
     Lock(u32, HolderState),
+    /// A thread whose end was waited for, and what it did meanwhile.
+    End(u32, HolderState),
     /// A thread (0: not known) that was waited for at this.
     Awaited(&'static str, u32),
     /// A thread in the kernel, at this function (0: not known), where it could not be preempted.
@@ -83,6 +85,19 @@ impl Class {
     }
 }
 
+impl HolderState {
+    fn name(self, names: &Names) -> String {
+        match self {
+            Self::Unknown => String::new(),
+            Self::Ran => ", which ran".to_string(),
+            Self::Slept => ", which slept".to_string(),
+            Self::Waited(0) => ", which waited for its CPU".to_string(),
+            Self::Waited(by) => format!(", which waited while {} ran", task(by, names)),
+            Self::WaitedForDisk => ", which waited for a disk".to_string(),
+        }
+    }
+}
+
 impl CauseKey {
     pub(crate) const fn plain(id: &'static str, name: &'static str) -> Self {
         Self { id, detail: Detail::Plain(name), behind_source: false }
@@ -113,15 +128,10 @@ impl CauseKey {
             },
             Detail::Lock(0, _) => "lock or condition".to_string(),
             Detail::Lock(thread, state) => {
-                let did = match state {
-                    HolderState::Unknown => String::new(),
-                    HolderState::Ran => ", which ran".to_string(),
-                    HolderState::Slept => ", which slept".to_string(),
-                    HolderState::Waited(0) => ", which waited for its CPU".to_string(),
-                    HolderState::Waited(by) => format!(", which waited while {} ran", task(by, names)),
-                    HolderState::WaitedForDisk => ", which waited for a disk".to_string(),
-                };
-                format!("lock or condition of thread {}{did}", task(thread, names))
+                format!("lock or condition of thread {}{}", task(thread, names), state.name(names))
+            }
+            Detail::End(thread, state) => {
+                format!("end of thread {}{}", task(thread, names), state.name(names))
             }
             Detail::Awaited(what, 0) => format!("receiver waited for {what}"),
             Detail::Awaited(what, thread) => {

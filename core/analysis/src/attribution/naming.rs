@@ -423,6 +423,7 @@ pub(crate) const EMITTED: &[&str] = &[
     "traced",
     "own-sleep",
     "lock",
+    "thread-end",
     "peer-wait",
     "disk",
     "kernel-wait",

@@ -20,7 +20,7 @@ use quaver_abi::record::{EventKind, EventRecord};
 const TAKEN: CauseKey = CauseKey::plain("steal", "host ran something else");
 
 /// Waits that a clock or somebody else ends: what is taken from the CPU meanwhile does not lengthen them.
-const TIMED: [&str; 10] = [
+const TIMED: [&str; 11] = [
     "rt-throttle",
     "quota",
     "own-sleep",
@@ -28,6 +28,7 @@ const TIMED: [&str; 10] = [
     "frozen",
     "traced",
     "lock",
+    "thread-end",
     "peer-wait",
     "disk",
     "kernel-wait",

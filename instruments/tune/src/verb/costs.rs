@@ -86,6 +86,7 @@ mod tests {
             "frozen",
             "own-sleep",
             "lock",
+            "thread-end",
             "peer-wait",
             "disk",
             "kernel-wait",

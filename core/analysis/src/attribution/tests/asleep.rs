@@ -235,6 +235,32 @@ fn a_lock_is_followed_to_what_its_holder_did() {
 }
 
 #[test]
+fn a_thread_that_is_joined_is_no_lock() {
+    // The worker computes, waits for a lock of the helper, and ends; the receiver joins it.
+    const HELPER: u32 = 4_007;
+    let cut = [reading(50) + 50_000, WOKEN - 10_000];
+    let ending = Wakeup { current: WORKER, cpu: 1, context: WakeContext::Task, number: Wakeup::ENDING };
+    let events = [
+        sleep(RECEIVER, LEFT, SleepObject::Futex),
+        EventRecord { aux: ending.to_aux(), ..wakeup(RECEIVER, WOKEN, WakeContext::Task, WORKER) },
+        thread(WORKER, 120, 2, LEFT - 1_000, cut[0], OffCpu::Blocked),
+        sleep(WORKER, cut[0], SleepObject::Futex),
+        wakeup(WORKER, cut[1], WakeContext::Task, HELPER),
+        thread(WORKER, 120, 2, cut[1], end(), OffCpu::Exited),
+        wakeup(HELPER, LEFT - 1_000, WakeContext::Task, 0),
+        thread(HELPER, 120, 3, LEFT - 1_000, end(), OffCpu::Unknown),
+    ];
+    let analysis = analyzed(OffCpu::Blocked, &events);
+    assert_eq!(
+        causes(&analysis)[..2],
+        [
+            ("lock", "lock or condition of thread 4007, which ran", cut[1] - cut[0]),
+            ("thread-end", "end of thread worker, which ran", cut[0] - reading(50) + 10_000),
+        ]
+    );
+}
+
+#[test]
 fn a_wait_that_runs_out_and_begins_again_is_for_who_lets_go_in_the_end() {
     let cut = reading(50) + 80_000;
     let again = cut + 3_000;

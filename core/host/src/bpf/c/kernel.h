@@ -123,6 +123,7 @@ struct kvm_steal_time {
 struct task_struct {
 	struct thread_info thread_info;
 	struct sched_entity se;
+	unsigned int flags;
 	int prio;
 	int pid;
 	int tgid;

@@ -118,6 +118,8 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	return 0;
 }
 
+#define PF_EXITING 0x4 /* include/linux/sched.h: the thread ends. */
+
 /* quaver_abi::record::WakeContext. */
 enum wake_context {
 	WOKEN_BY_TASK = 1,
@@ -144,6 +146,9 @@ static __always_inline __u32 wake_context(struct cpu_state *state)
 		return WOKEN_BY_STREAM << 16;
 	if (state->softirq_ns)
 		return WOKEN_BY_SOFTIRQ << 16 | (state->softirq_vector & 0xfff) << 20;
+	/* quaver_abi::record::Wakeup::ENDING: the kernel wakes who waits for a thread's end (pthread_join). */
+	if (bpf_get_current_task_btf()->flags & PF_EXITING)
+		return WOKEN_BY_TASK << 16 | 1 << 20;
 	return WOKEN_BY_TASK << 16;
 }
 

@@ -24,11 +24,26 @@ impl Waits {
         self.events.iter().filter(move |event| event.kind == kind as u8 && event.id == self.thread)
     }
 
-    /// Its sleeps of at least half a pause: why it left its CPU, at what, and what woke it.
-    fn long(&self) -> Vec<(OffCpu, SleepObject, WakeContext)> {
+    /// What it left its CPU for and came back from, for each sleep of at least half a pause.
+    fn sleeps(&self) -> Vec<[&EventRecord; 2]> {
         let runs: Vec<&EventRecord> = self.of(EventKind::Thread).collect();
-        runs.windows(2)
-            .filter(|pair| u128::from(pair[1].start_ns - pair[0].end_ns) >= PAUSE.as_nanos() / 2)
+        let long =
+            |pair: &&[&EventRecord]| u128::from(pair[1].start_ns - pair[0].end_ns) >= PAUSE.as_nanos() / 2;
+        runs.windows(2).filter(long).map(|pair| [pair[0], pair[1]]).collect()
+    }
+
+    /// What ended these sleeps.
+    fn wakes(&self) -> Vec<Wakeup> {
+        let wake = |pair: [&EventRecord; 2]| {
+            self.of(EventKind::Wakeup).find(|wake| wake.start_ns >= pair[0].end_ns && wake.detail == 1)
+        };
+        self.sleeps().into_iter().filter_map(wake).map(|wake| Wakeup::from_aux(wake.aux)).collect()
+    }
+
+    /// Why it left its CPU for each of these sleeps, at what, and what woke it.
+    fn long(&self) -> Vec<(OffCpu, SleepObject, WakeContext)> {
+        self.sleeps()
+            .into_iter()
             .map(|pair| {
                 let left = pair[0].end_ns;
                 let sleep = self.of(EventKind::Sleep).find(|sleep| sleep.start_ns == left);
@@ -120,6 +135,33 @@ fn what_a_thread_waits_for_and_what_wakes_it_is_recorded() {
         waits.of(EventKind::Sleep).map(|sleep| Sleep::from_aux(sleep.aux).call).collect();
     let known = |call: libc::c_long| calls.contains(&Some(call as u16));
     assert!(known(libc::SYS_clock_nanosleep) && known(libc::SYS_read) && known(libc::SYS_futex), "{calls:?}");
+}
+
+#[test]
+fn a_wait_for_the_end_of_a_thread_is_told_from_one_for_a_lock() {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    if !privileged("a_wait_for_the_end_of_a_thread_is_told_from_one_for_a_lock") {
+        return;
+    }
+    let (socket, _) = receiver();
+    // The thread that lets go of the lock ends at once, too.
+    let pair = Arc::new((Mutex::new(false), Condvar::new()));
+    let theirs = pair.clone();
+    let body = move |_: &UdpSocket| {
+        let (open, opened) = &*theirs;
+        drop(opened.wait_while(open.lock().unwrap(), |open| !*open).unwrap());
+        std::thread::spawn(|| std::thread::sleep(PAUSE)).join().unwrap();
+    };
+    let waits = record(&socket, body, |_| {
+        let lets_go = std::thread::spawn(move || {
+            std::thread::sleep(PAUSE);
+            *pair.0.lock().unwrap() = true;
+            pair.1.notify_one();
+        });
+        lets_go.join().unwrap();
+    });
+    let woken: Vec<bool> = waits.wakes().iter().map(|wake| wake.by_an_end()).collect();
+    assert_eq!(woken[woken.len().saturating_sub(2)..], [false, true]);
 }
 
 #[test]
