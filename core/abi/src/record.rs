@@ -245,7 +245,7 @@ pub enum EventKind {
     Steal = 11,
     /// Interval: a system call of a followed thread, its sleep included. id: thread. aux: number of the call.
     SystemCall = 12,
-    /// Point: a thread was made runnable. id: thread. aux: [`Wakeup`]. detail: 1 if only "waking".
+    /// Point: a thread was made runnable. id: thread. aux: [`Wakeup`]. detail: 1 if only "waking", 2 if it was made then.
     Wakeup = 20,
     /// Point: a thread moved. id: thread. aux: from CPU << 32 | to CPU.
     Migrate = 21,

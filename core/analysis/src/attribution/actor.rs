@@ -78,6 +78,9 @@ impl Span {
     }
 }
 
+/// `detail` of the [`EventKind::Wakeup`] of a thread that was made then.
+const MADE: u8 = 2;
+
 /// The recorded life of one thread.
 pub(crate) struct Life<'a> {
     events: &'a [EventRecord],
@@ -290,6 +293,22 @@ impl Life<'_> {
         }
     }
 
+    /// The time before its first run that is recorded. It waits for a CPU from when it was made; a thread that was there
+    /// before may run while it is woken.
+    fn unseen(&self, after: Option<EventRecord>, from: i64, to: i64, take: &mut impl FnMut(Span)) {
+        let unknown = |from, to| Span { cpu: after.map(|run| run.cpu), ..Span::unknown(from, to) };
+        let made = |index: &u32| self.event(*index).detail == MADE && after.is_some();
+        let first = self.wakes.first().copied().filter(made);
+        let woken_ns = first.map_or(to, |index| start_of(self.event(index))).clamp(from, to);
+        if from < woken_ns {
+            take(unknown(from, woken_ns));
+        }
+        if woken_ns < to {
+            let absence = Absence { wake: first, ..Absence::default() };
+            take(Span { state: ActorState::Woken, absence, ..unknown(woken_ns, to) });
+        }
+    }
+
     /// The time off the CPU between two runs, `from..to` of it.
     fn off(
         &self,
@@ -299,10 +318,7 @@ impl Life<'_> {
         to: i64,
         take: &mut impl FnMut(Span),
     ) {
-        let Some(before) = before else {
-            let cpu = after.map(|run| run.cpu);
-            return take(Span { cpu, ..Span::unknown(from, to) });
-        };
+        let Some(before) = before else { return self.unseen(after, from, to, take) };
         let (left, back) = (end_of(&before), after.as_ref().map_or(i64::MAX, start_of));
         let in_between = |list: &[u32]| {
             let first = list.partition_point(|&index| start_of(self.event(index)) < left);
@@ -403,6 +419,21 @@ mod tests {
                 (60, 100, Some(1), ActorState::Preempted, false),
             ]
         );
+    }
+
+    #[test]
+    fn a_thread_that_is_made_waits_for_a_cpu_from_then_on() {
+        let made = EventRecord { detail: MADE, ..point(EventKind::Wakeup, 30, 1) };
+        let events = [made, run(55, 60, 1, OffCpu::Exited)];
+        let (unknown, woken) = (ActorState::Unknown, ActorState::Woken);
+        assert_eq!(
+            states(&events, 0, 55),
+            [(0, 30, Some(1), unknown, false), (30, 55, Some(1), woken, false)]
+        );
+        assert_eq!(states(&events, 40, 50), [(40, 50, Some(1), woken, false)]);
+        assert_eq!(states(&events[..1], 0, 55), [(0, 55, None, unknown, false)], "it never ran here");
+        let woken_only = [EventRecord { detail: 0, ..made }, events[1]];
+        assert_eq!(states(&woken_only, 0, 55), [(0, 55, Some(1), unknown, false)], "it may have run");
     }
 
     #[test]

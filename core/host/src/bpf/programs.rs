@@ -144,6 +144,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
     program("on_sched_switch", "sched_switch", "other threads", Use::Events),
     program("on_sched_waking", "sched_waking", "wake-ups", Use::Threads),
     program("on_sched_wakeup", "sched_wakeup", "wake-ups", Use::Threads),
+    program("on_sched_wakeup_new", "sched_wakeup_new", "wake-ups of new threads", Use::Threads),
     program("on_migrate", "sched_migrate_task", "migrations", Use::Threads),
     program("on_page_fault_user", "page_fault_user", "page faults", Use::Threads),
     program("on_page_fault_kernel", "page_fault_kernel", "page faults in the kernel", Use::Threads),

@@ -48,7 +48,7 @@ enum Shape {
     WorkEnd,
     Switch,
     Wakeup {
-        waking: bool,
+        detail: u8,
     },
     Migrate,
     PageFault {
@@ -198,16 +198,9 @@ pub static TRACEPOINTS: &[Tracepoint] = &[
     vector("x86_platform_ipi_entry", true, Shape::EnterVector(Vector::Platform)),
     vector("x86_platform_ipi_exit", true, Shape::ExitVector(Vector::Platform)),
     machine("sched", "sched_switch", "other threads on the CPU", Shape::Switch, SWITCH_FIELDS),
-    scoped("sched", "sched_wakeup", WAKEUP, Scope::Subject, Shape::Wakeup { waking: false }, WAKEUP_FIELDS),
-    scoped(
-        "sched",
-        "sched_wakeup_new",
-        WAKEUP,
-        Scope::Subject,
-        Shape::Wakeup { waking: false },
-        WAKEUP_FIELDS,
-    ),
-    scoped("sched", "sched_waking", WAKEUP, Scope::Subject, Shape::Wakeup { waking: true }, WAKEUP_FIELDS),
+    scoped("sched", "sched_wakeup", WAKEUP, Scope::Subject, Shape::Wakeup { detail: 0 }, WAKEUP_FIELDS),
+    scoped("sched", "sched_wakeup_new", WAKEUP, Scope::Subject, Shape::Wakeup { detail: 2 }, WAKEUP_FIELDS),
+    scoped("sched", "sched_waking", WAKEUP, Scope::Subject, Shape::Wakeup { detail: 1 }, WAKEUP_FIELDS),
     scoped(
         "sched",
         "sched_migrate_task",
@@ -308,9 +301,9 @@ impl Reader {
             Shape::WorkStart => Happening::WorkStart { function: number(0)? },
             Shape::WorkEnd => Happening::WorkEnd,
             Shape::Switch => self.switch(record)?,
-            Shape::Wakeup { waking } => {
+            Shape::Wakeup { detail } => {
                 let aux = pair(current, number(1)? as u32);
-                point(EventKind::Wakeup, number(0)? as u32, aux, u8::from(waking))
+                point(EventKind::Wakeup, number(0)? as u32, aux, detail)
             }
             Shape::Migrate => {
                 let aux = pair(number(1)? as u32, number(2)? as u32);

@@ -152,7 +152,10 @@ static __always_inline __u32 wake_context(struct cpu_state *state)
 	return WOKEN_BY_TASK << 16;
 }
 
-static __always_inline void wakeup(struct task_struct *task, __u64 only_waking)
+/* What was recorded of a wake-up: `detail` of EVENT_WAKEUP. */
+enum wakeup_step { MADE_RUNNABLE = 0, ONLY_WAKING = 1, NEW_THREAD = 2 };
+
+static __always_inline void wakeup(struct task_struct *task, __u64 step)
 {
 	__u32 cpu = bpf_get_smp_processor_id(), thread = task->pid, target = task->thread_info.cpu;
 	struct cpu_state *state, *there;
@@ -165,11 +168,11 @@ static __always_inline void wakeup(struct task_struct *task, __u64 only_waking)
 		return;
 	now = seen(state);
 	current = (__u32)bpf_get_current_pid_tgid();
-	if (config.ready_by_waking && only_waking)
+	if (config.ready_by_waking && step == ONLY_WAKING)
 		ready(state, now);
 	emit(state, cpu, now, now, current << 32 | wake_context(state) | (target & 0xffff), thread, EVENT_WAKEUP,
-	     only_waking);
-	if (only_waking)
+	     step);
+	if (step == ONLY_WAKING)
 		return;
 	there = state_of(target);
 	if (there) {
@@ -181,14 +184,21 @@ static __always_inline void wakeup(struct task_struct *task, __u64 only_waking)
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_sched_waking, struct task_struct *task)
 {
-	wakeup(task, 1);
+	wakeup(task, ONLY_WAKING);
 	return 0;
 }
 
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(on_sched_wakeup, struct task_struct *task)
 {
-	wakeup(task, 0);
+	wakeup(task, MADE_RUNNABLE);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(on_sched_wakeup_new, struct task_struct *task)
+{
+	wakeup(task, NEW_THREAD);
 	return 0;
 }
 
