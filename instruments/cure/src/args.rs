@@ -2,9 +2,11 @@
 
 use clap::{Args, ValueEnum};
 use quaver_chase::args::ChaseArgs;
+use quaver_instrument::quantity;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What follows the options in the help.
 pub(crate) const HELP: &str = "\
@@ -13,6 +15,8 @@ Examples:
   sudo quaver cure                       asks before the first setting is changed
   sudo quaver cure --listen 239.1.1.1:5004 --interface eth0 --for 5min
   sudo quaver cure --pid 4711 --interface eth0 --allow host --yes
+  sudo quaver cure --keep-for 8h         puts back what it kept after eight hours
+  sudo quaver cure --persist             the next boot sets it again
   sudo quaver tune revert                takes back what was kept
 
 How it goes: measure; choose remedies for what was found; say the plan; try each remedy in blocks of random
@@ -21,9 +25,11 @@ order; prove all that helped together by fresh blocks, against none; keep them, 
 What is safe: a setting's old value is on disk before it is changed. Ctrl-C takes everything back. After kill -9
 or a crash, `quaver tune revert` does. What somebody else changes meanwhile is left alone.
 
+What was kept is in profile.toml of the run as well: `quaver tune apply FILE` sets it again, on any host that has it.
+
 Exit status: 0 the cure went to its end, whether or not anything was kept; 1 --fail-if holds; 2 usage, or nobody
-could confirm; 3 not permitted or not supported here; 6 a setting could not be put back, or another verb is
-changing settings; 130 interrupted, and everything was put back.";
+could confirm; 3 not permitted or not supported here; 6 a setting could not be put back, what was kept
+could not be made to persist, or another verb is changing settings; 130 interrupted, and everything was put back.";
 
 /// `quaver cure`.
 #[derive(Debug, Args)]
@@ -48,6 +54,16 @@ pub struct CureArgs {
     /// Go on without asking
     #[arg(long, short)]
     pub yes: bool,
+    /// Put back what is kept after this time. The process stays until then, and Ctrl-C puts it back at once
+    #[arg(long, value_parser = quantity::duration, value_name = "TIME")]
+    pub keep_for: Option<Duration>,
+    /// Set what is kept at each boot: writes a profile to /etc/quaver and a unit of systemd, and a profile of tuned where
+    /// tuned is
+    #[arg(long, conflicts_with_all = ["keep_for", "dry_run"])]
+    pub persist: bool,
+    /// Directory that holds that etc
+    #[arg(long, hide = true, default_value = "/", value_name = "DIR", requires = "persist")]
+    pub persist_below: PathBuf,
     /// Seed of the random order [default: from the clock; printed]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,

@@ -1,7 +1,7 @@
 //! What a person sees of a cure: the plan before, and afterwards what was tried, what was kept and how to undo it.
 
 use crate::args::Objective;
-use crate::summary::{CureSummary, Remedy};
+use crate::summary::{CureSummary, Persisted, Remedy};
 use quaver_cure_analysis::{Effect, Settled, TrialVerdict};
 use quaver_instrument::facts::RunFacts;
 use quaver_instrument::head::head;
@@ -221,8 +221,17 @@ fn undo(document: &mut Document, summary: &CureSummary) {
             .code("quaver tune revert")
             .plain(" takes all of it back; ")
             .code("quaver tune status")
-            .plain(" shows it. A reboot takes it back too."),
+            .plain(match &summary.persisted {
+                Some(_) => " shows it. The next boot sets it again.",
+                None => " shows it. A reboot takes it back too.",
+            }),
     );
+    if let Some(persisted) = &summary.persisted {
+        let Persisted { profile, unit, tuned } = persisted;
+        let files = tuned.iter().fold(profile.clone(), |files, tuned| format!("{files} {tuned}"));
+        let commands = format!("systemctl disable {unit} && rm {files}");
+        section.push(Block::Note(Text::default().code(commands).plain(" ends that.")));
+    }
     for remedy in summary.remedies.iter().filter(|remedy| summary.kept.contains(&remedy.id)) {
         section.push(Block::Note(text!(
             "{}: {} (risk: {})",

@@ -1,6 +1,7 @@
 //! `quaver cure`: measure, choose, try, prove, keep.
 
 mod choice;
+mod keep;
 mod of_threads;
 mod site;
 mod trial;
@@ -20,6 +21,7 @@ use quaver_cure_analysis::{
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
 use quaver_host::settings::journal::{DIRECTORY, Session};
+use quaver_host::settings::knob::Knob;
 use quaver_host::settings::{Journal, JournalPlace};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::facts::run_facts;
@@ -29,10 +31,13 @@ use quaver_instrument::registry::Analyzed;
 use quaver_instrument::results;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+use quaver_tune::profile;
 use quaver_tune::verb::costs::by_source;
+use quaver_tune::verb::lease;
 use quaver_view::Cell;
 use serde_json::json;
 use site::Site;
+use std::collections::BTreeSet;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -65,8 +70,9 @@ pub fn run(args: &CureArgs) -> anyhow::Result<ExitCode> {
         interrupt: &interrupt,
         progress: &progress,
         began,
+        run: &run,
     };
-    let summary = cure.all(&place, session)?;
+    let (summary, kept) = cure.all(&place, session)?;
     drop(cure);
     drop(progress);
     let interrupted = interrupt.requested();
@@ -78,7 +84,14 @@ pub fn run(args: &CureArgs) -> anyhow::Result<ExitCode> {
     let value = digest.summary()?;
     let page = digest.page(&run)?;
     let found = results::Found::of_run(&value, &run).ended(interrupted.then_some(ExitCode::Interrupted));
-    results::print(&found, || page, output.json, &output.fail_if)
+    let status = results::print(&found, || page, output.json, &output.fail_if)?;
+    if args.persist && digest.summary.persisted.is_none() && !digest.summary.kept.is_empty() {
+        return Ok(ExitCode::Output);
+    }
+    match args.keep_for {
+        Some(time) => Ok(lease::end(&place, kept, time, &interrupt)?.unwrap_or(status)),
+        None => Ok(status),
+    }
 }
 
 /// Refuses what cannot be done before anything is measured.
@@ -90,6 +103,9 @@ fn check(args: &CureArgs) -> anyhow::Result<()> {
     if let Some(id) = args.only.iter().chain(&args.except).find(unknown) {
         let message = format!("{id}: unknown source; quaver tune audit lists them");
         return Err(failure(ExitCode::Usage, message));
+    }
+    if args.persist {
+        profile::check_host(&args.persist_below)?;
     }
     if !args.dry_run && !args.yes && !std::io::stdin().is_terminal() {
         let message = "there is no terminal to confirm the plan at: add --yes to go on without asking, or --dry-run to \
@@ -120,10 +136,14 @@ struct Cure<'a> {
     interrupt: &'a Interrupt,
     progress: &'a Progress,
     began: Instant,
+    run: &'a RunDir,
 }
 
+/// What a cure found and did, and the settings that it kept.
+type Cured = (CureSummary, BTreeSet<Knob>);
+
 impl Cure<'_> {
-    fn all(&self, place: &JournalPlace, session: Option<Session>) -> anyhow::Result<CureSummary> {
+    fn all(&self, place: &JournalPlace, session: Option<Session>) -> anyhow::Result<Cured> {
         let length =
             (self.args.chase.duration / 16).clamp(Duration::from_millis(500), Duration::from_secs(20));
         self.progress.say("finding causes");
@@ -134,7 +154,7 @@ impl Cure<'_> {
         }
         let mut candidates = self.choose(place, &found, &mut summary)?;
         drop(found);
-        let Some(planned) = self.plan(&mut candidates, &mut summary)? else { return Ok(summary) };
+        let Some(planned) = self.plan(&mut candidates, &mut summary)? else { return Ok(unchanged(summary)) };
         summary.complete = true;
         if self.args.dry_run {
             return Ok(ended(summary, "this was a dry run, so nothing was set"));
@@ -142,7 +162,7 @@ impl Cure<'_> {
         if !self.confirmed(&summary)? {
             return Ok(ended(summary, "the plan was not confirmed, so nothing was set"));
         }
-        let Some(session) = session else { return Ok(summary) };
+        let Some(session) = session else { return Ok(unchanged(summary)) };
         self.try_and_prove(session, planned, &candidates, summary)
     }
 
@@ -171,6 +191,7 @@ impl Cure<'_> {
             not_tried: Vec::new(),
             proof: None,
             kept: Vec::new(),
+            persisted: None,
             outcome: String::new(),
             complete: false,
             trial_blocks: Vec::new(),
@@ -279,7 +300,7 @@ impl Cure<'_> {
         (plan, bare, overhead): Planned,
         candidates: &[Candidate],
         mut summary: CureSummary,
-    ) -> anyhow::Result<CureSummary> {
+    ) -> anyhow::Result<Cured> {
         let length = Duration::from_nanos(plan.block_ns);
         let (site, interrupt, progress, began) = (&self.site, self.interrupt, self.progress, self.began);
         let base = Vec::new();
@@ -369,43 +390,14 @@ impl Cure<'_> {
         }
         Ok(Some(helping))
     }
-
-    /// Keeps what was proven. Settings of an interface that goes with the cure go too.
-    fn keep(
-        &self,
-        mut session: Session,
-        helping: &[&Candidate],
-        mut summary: CureSummary,
-    ) -> anyhow::Result<CureSummary> {
-        let passing = |one: &&&Candidate| self.site.interface_of_ours() && one.is_of_interface();
-        let kept: Vec<&&Candidate> = helping.iter().filter(|one| !passing(one)).collect();
-        for one in helping.iter().filter(passing) {
-            summary.warnings.push(format!(
-                "{}: proven on an interface that was made for this cure and is gone: on yours, quaver tune apply --only {} \
-                 --interface NAME",
-                one.remedy.id, one.remedy.id
-            ));
-        }
-        let (interrupt, progress, began) = (self.interrupt, self.progress, self.began);
-        let (bare, base) = (Vec::new(), Vec::new());
-        let mut trial =
-            Trial { site: &self.site, session: &mut session, bare, base, interrupt, progress, began };
-        let changes: Vec<_> = kept.iter().flat_map(|one| one.changes.clone()).collect();
-        let (_, refused) = trial.set(&changes)?;
-        if let Some(reason) = refused {
-            trial.put_back()?;
-            return Ok(ended(summary, &format!("proven, yet not kept, since {reason}")));
-        }
-        summary.kept = kept.iter().map(|one| one.remedy.id.clone()).collect();
-        session.keep().context("keeping the settings")?;
-        let gone = "what was proven belongs to an interface that was made for this cure and is gone";
-        let outcome = if summary.kept.is_empty() { gone } else { "proven" };
-        Ok(ended(summary, outcome))
-    }
 }
 
-fn ended(summary: CureSummary, outcome: &str) -> CureSummary {
-    CureSummary { outcome: outcome.to_owned(), ..summary }
+fn ended(summary: CureSummary, outcome: &str) -> Cured {
+    unchanged(CureSummary { outcome: outcome.to_owned(), ..summary })
+}
+
+const fn unchanged(summary: CureSummary) -> Cured {
+    (summary, BTreeSet::new())
 }
 
 /// Standard deviation of a few values.
