@@ -1,5 +1,6 @@
 //! The command line of `quaver cure`.
 
+use crate::objective::Objective;
 use clap::{Args, ValueEnum};
 use quaver_chase::args::ChaseArgs;
 use quaver_instrument::quantity;
@@ -40,6 +41,9 @@ pub struct CureArgs {
     /// What is to become smaller
     #[arg(long, value_enum, default_value = "late-share", value_name = "FIGURE")]
     pub objective: Objective,
+    /// Lateness from which on a packet misses its deadline, for --objective deadline-misses
+    #[arg(long, value_parser = quantity::duration, conflicts_with = "late", value_name = "TIME")]
+    pub deadline: Option<Duration>,
     /// Try these sources' remedies only, also those that are tried only when named (`quaver tune audit` lists them). Of
     /// single threads are receiver-class, which gives those of --pid SCHED_FIFO, and others-elsewhere, which moves those that
     /// ran instead
@@ -83,29 +87,4 @@ pub enum Allow {
     Receiver,
     /// Those of the whole host, which others feel too
     Host,
-}
-
-/// What is to become smaller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Objective {
-    /// Share of packets that are late
-    LateShare,
-    /// 99.9th percentile of the lateness
-    #[value(name = "p99.9")]
-    #[serde(rename = "p99.9")]
-    P999,
-    /// Lateness of the worst packet
-    Worst,
-}
-
-impl Objective {
-    /// In words.
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::LateShare => "share of late packets",
-            Self::P999 => "99.9th percentile of the lateness",
-            Self::Worst => "worst lateness",
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! `summary.json` of a cure.
 
-use crate::args::{Allow, Objective};
+use crate::args::Allow;
+use crate::objective::Objective;
 use quaver_cure_analysis::{Block, Effect, Settled, TrialPlan, TrialVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! What a person sees of a cure: the plan before, and afterwards what was tried, what was kept and how to undo it.
 
-use crate::args::Objective;
+use crate::objective::Objective;
 use crate::summary::{CureSummary, Persisted, Remedy};
 use quaver_cure_analysis::{Effect, Settled, TrialVerdict};
 use quaver_instrument::facts::RunFacts;
@@ -10,17 +10,9 @@ use quaver_view::{
     Axis, Block, Cell, Chart, Colour, Data, Document, Quantity, Section, Series, Style, Table, Text, Xy, text,
 };
 
-/// A value of the objective.
-fn value(objective: Objective, value: f64) -> Cell {
-    match objective {
-        Objective::LateShare => Cell::Share(value),
-        Objective::P999 | Objective::Worst => Cell::Duration(value as i64),
-    }
-}
-
 fn interval(objective: Objective, effect: &Effect) -> Cell {
     effect.interval.map_or(Cell::Missing, |ends| {
-        let of = |end| Box::new(Cell::difference(value(objective, end)));
+        let of = |end| Box::new(Cell::difference(objective.cell(end)));
         Cell::Interval(of(ends.low), of(ends.high))
     })
 }
@@ -58,8 +50,8 @@ pub fn document(summary: &CureSummary, facts: &RunFacts) -> Document {
     document.incomplete = !summary.complete;
     document.warnings = summary.warnings.iter().map(Text::from).collect();
     if let Some(effect) = summary.proof.as_ref().and_then(|proof| proof.effect) {
-        document.tile("Before", value(summary.objective, effect.without), "fresh blocks without");
-        document.tile("After", value(summary.objective, effect.with), "fresh blocks with all that helped");
+        document.tile("Before", summary.objective.cell(effect.without), "fresh blocks without");
+        document.tile("After", summary.objective.cell(effect.with), "fresh blocks with all that helped");
     }
     proof(&mut document, summary);
     if !summary.remedies.is_empty() {
@@ -83,8 +75,8 @@ fn verdict(summary: &CureSummary) -> Text {
         (Some(effect), false) => text!(
             "The {} fell from {} to {} in fresh blocks (p {}). Kept: {}.",
             summary.objective.words(),
-            value(summary.objective, effect.without),
-            value(summary.objective, effect.with),
+            summary.objective.cell(effect.without),
+            summary.objective.cell(effect.with),
             p_value(effect.p),
             summary.kept.join(", ")
         ),
@@ -97,9 +89,9 @@ fn proof(document: &mut Document, summary: &CureSummary) {
     let mut table = Table::new(["", "without", "with", "difference", "95 % interval", "p", "rounds"]);
     table.row([
         Cell::from("all that helped"),
-        value(summary.objective, effect.without),
-        value(summary.objective, effect.with),
-        Cell::difference(value(summary.objective, effect.difference)),
+        summary.objective.cell(effect.without),
+        summary.objective.cell(effect.with),
+        Cell::difference(summary.objective.cell(effect.difference)),
         interval(summary.objective, &effect),
         p_value(effect.p),
         Cell::Count(effect.rounds.into()),
@@ -112,13 +104,9 @@ fn proof(document: &mut Document, summary: &CureSummary) {
 
 /// The objective of each block of the proof, round by round.
 fn proof_chart(summary: &CureSummary) -> Chart {
-    let quantity = match summary.objective {
-        Objective::LateShare => Quantity::Share,
-        Objective::P999 | Objective::Worst => Quantity::Duration,
-    };
     let mut plot = Xy::new(
         Axis::linear("round of the proof", Quantity::Count),
-        Axis::linear(summary.objective.words(), quantity),
+        Axis::linear(summary.objective.words(), summary.objective.quantity()),
     );
     for (arm, name) in [(0, "without"), (1, "with")] {
         let of_arm = summary.proof_blocks.iter().filter(|block| block.arm == arm);
@@ -147,16 +135,17 @@ fn remedies(summary: &CureSummary) -> Section {
     ]);
     for remedy in &summary.remedies {
         let of = |get: fn(&Effect) -> f64| {
-            remedy.effect.as_ref().map_or(Cell::Missing, |effect| value(summary.objective, get(effect)))
+            remedy.effect.as_ref().map_or(Cell::Missing, |effect| summary.objective.cell(get(effect)))
         };
         table.row([
             Cell::from(remedy.id.clone()),
             remedy.cause_share.map_or(Cell::Missing, Cell::Share),
             of(|effect| effect.without),
             of(|effect| effect.with),
-            remedy.effect.as_ref().map_or(Cell::Missing, |effect| {
-                Cell::difference(value(summary.objective, effect.difference))
-            }),
+            remedy
+                .effect
+                .as_ref()
+                .map_or(Cell::Missing, |effect| Cell::difference(summary.objective.cell(effect.difference))),
             remedy.effect.as_ref().map_or(Cell::Missing, |effect| interval(summary.objective, effect)),
             remedy.effect.as_ref().map_or(Cell::Missing, evidence),
             remedy.effect.as_ref().map_or(Cell::Missing, |effect| Cell::Count(effect.rounds.into())),
@@ -276,7 +265,7 @@ fn detectable(summary: &CureSummary) -> String {
     summary.smallest_detectable.map_or_else(
         || "Blocks without a remedy did not differ, so that the smallest effect that can be found is not known.".into(),
         |smallest| {
-            let words = value(summary.objective, smallest);
+            let words = summary.objective.cell(smallest);
             format!(
                 "A change of the {} by less than about {words} is likely to be missed.",
                 summary.objective.words()

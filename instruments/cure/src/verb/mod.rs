@@ -7,6 +7,7 @@ mod site;
 mod trial;
 
 use crate::args::CureArgs;
+use crate::objective::Objective;
 use crate::runs::CureDigest;
 use crate::summary::{CURE_SCHEMA, CureSummary, FoundCause, Proof};
 use crate::view;
@@ -102,6 +103,10 @@ fn check(args: &CureArgs) -> anyhow::Result<()> {
     };
     if let Some(id) = args.only.iter().chain(&args.except).find(unknown) {
         let message = format!("{id}: unknown source; quaver tune audit lists them");
+        return Err(failure(ExitCode::Usage, message));
+    }
+    if (args.objective == Objective::DeadlineMisses) != args.deadline.is_some() {
+        let message = "--objective deadline-misses and --deadline TIME need each other";
         return Err(failure(ExitCode::Usage, message));
     }
     if args.persist {

@@ -1,6 +1,7 @@
 //! Where a cure measures: its stream, its receiver, and how one block goes.
 
-use crate::args::{CureArgs, Objective};
+use crate::args::CureArgs;
+use crate::objective::Objective;
 use anyhow::Context;
 use quaver_chase::args::{ChaseArgs, LabKind};
 use quaver_chase::chase;
@@ -61,6 +62,8 @@ impl<'a> Site<'a> {
         if made_here && ends.is_none() {
             chase.lab = Some(LabKind::Loopback);
         }
+        // Who misses the deadline is late, for the causes too.
+        chase.late = args.deadline.or(chase.late);
         chase.output.output = directory.to_owned();
         chase.output.quiet = true;
         Ok(Self {
@@ -163,25 +166,8 @@ impl<'a> Site<'a> {
         if let Some(reason) = digest.manifest.interrupted {
             return Err(failure(ExitCode::Peer, reason));
         }
-        let summary = digest.analysis.summary;
-        let losses = &summary.losses;
-        let lost = losses.network.unwrap_or(0)
-            + losses.nic_ring.unwrap_or(0)
-            + losses.stack.values().sum::<u64>()
-            + losses.socket_buffer.unwrap_or(0)
-            + losses.unaccounted;
-        let received = losses.received.max(1) as f64;
-        let objective = match self.objective {
-            Objective::LateShare => summary.lateness.packets as f64 / received,
-            Objective::P999 => summary.lateness.distribution.p99_9_ns as f64,
-            Objective::Worst => summary.lateness.distribution.max_ns as f64,
-        };
-        Ok(Some(BlockFigures {
-            objective,
-            lost_share: lost as f64 / (received + lost as f64),
-            received_per_s: losses.received as f64 / length.as_secs_f64(),
-            busy_cpus: (after - before) / took.as_secs_f64(),
-        }))
+        let busy_cpus = (after - before) / took.as_secs_f64();
+        Ok(Some(self.objective.figures(&digest.analysis.summary, length.as_secs_f64(), busy_cpus)))
     }
 }
 
