@@ -1,6 +1,9 @@
 //! `quaver cure`: what it refuses before it measures, and that nothing of a trial outlives it, however it ends.
 
+use quaver_analysis::order::below;
 use quaver_testbed::privileged::privileged;
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::SeedableRng;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -44,6 +47,15 @@ fn without_a_terminal_and_without_yes_nothing_is_measured() {
     assert!(error(&output).contains("--yes"), "{}", error(&output));
     let unknown = quaver(directory.path(), &["cure", "--dry-run", "--only", "no-such-row"]).output().unwrap();
     assert_eq!(unknown.status.code(), Some(2), "{}", error(&unknown));
+    for words in [&["--objective", "deadline-misses"][..], &["--deadline", "1ms"]] {
+        let alone = cure(directory.path(), &[&["--yes"], words].concat()).output().unwrap();
+        assert_eq!(alone.status.code(), Some(2), "{}", error(&alone));
+        assert!(error(&alone).contains("need each other"), "{}", error(&alone));
+    }
+    let below = directory.path().join("no-systemd").to_string_lossy().into_owned();
+    let bare = cure(directory.path(), &["--yes", "--persist", "--persist-below", &below]).output().unwrap();
+    assert_eq!(bare.status.code(), Some(3), "{}", error(&bare));
+    assert!(error(&bare).contains("--persist needs systemd"), "{}", error(&bare));
     assert!(!directory.path().join("runs").exists() && !directory.path().join("journal").exists());
 }
 
@@ -56,25 +68,34 @@ fn killed_at_any_moment_it_leaves_nothing_that_a_revert_does_not_put_back() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = settings();
     assert!(before.iter().any(|value| value != b"0\n"), "there is something to set: {before:?}");
-    // Each takes some seconds; more by the environment.
+    // Each takes some seconds; more by the environment. The moments are drawn from a seed.
     let kills = std::env::var("QUAVER_CURE_KILLS").map_or(4, |text| text.parse().unwrap());
+    let mut random = Pcg64Mcg::seed_from_u64(21);
     let directory = tempfile::tempdir().unwrap();
     let mut in_force = 0_u32;
     for kill in 0..kills {
         let mut child =
-            cure(directory.path(), &["--yes", "--for", "60s"]).stdout(Stdio::null()).spawn().unwrap();
-        // The first half ends it while the setting is in force, after a delay of its own; the rest anywhere.
-        let (begun, delay) = (Instant::now(), Duration::from_millis(37 * kill % 400));
+            cure(directory.path(), &["--yes", "--for", "30s"]).stdout(Stdio::null()).spawn().unwrap();
+        // Each second one ends it in the two seconds after the setting is first in force; the rest in the first eight.
+        let most_ms = if kill % 2 == 0 { 2_000 } else { 8_000 };
+        let delay = Duration::from_millis(below(&mut random, most_ms) as u64);
+        let begun = Instant::now();
         while kill % 2 == 0 && settings() == before && begun.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(2));
         }
         std::thread::sleep(delay);
         child.kill().unwrap();
         child.wait().unwrap();
-        in_force += u32::from(settings() != before);
+        let at_kill = settings();
+        in_force += u32::from(at_kill != before);
         let revert = quaver(directory.path(), &["tune", "revert"]).output().unwrap();
         assert_eq!(revert.status.code(), Some(0), "kill {kill}: {}", error(&revert));
         assert_eq!(settings(), before, "kill {kill}");
+        println!(
+            "kill {kill}: {:.3} s after its start, in force {}",
+            begun.elapsed().as_secs_f64(),
+            at_kill != before
+        );
     }
     assert!(in_force > 0, "no kill met a setting in force");
 }

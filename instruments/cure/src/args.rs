@@ -3,6 +3,8 @@
 use crate::objective::Objective;
 use clap::{Args, ValueEnum};
 use quaver_chase::args::ChaseArgs;
+use quaver_instrument::args::CpuList;
+use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::quantity;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,6 +18,7 @@ Examples:
   sudo quaver cure                       asks before the first setting is changed
   sudo quaver cure --listen 239.1.1.1:5004 --interface eth0 --for 5min
   sudo quaver cure --pid 4711 --interface eth0 --allow host --yes
+  sudo quaver cure noise 2-3 --allow host --yes
   sudo quaver cure --keep-for 8h         puts back what it kept after eight hours
   sudo quaver cure --persist             the next boot sets it again
   sudo quaver tune revert                takes back what was kept
@@ -32,15 +35,40 @@ Exit status: 0 the cure went to its end, whether or not anything was kept; 1 --f
 could confirm; 3 not permitted or not supported here; 6 a setting could not be put back, what was kept
 could not be made to persist, or another verb is changing settings; 130 interrupted, and everything was put back.";
 
+/// Options of streams, which loops do not have.
+const OF_STREAMS: [&str; 18] = [
+    "from",
+    "listen",
+    "pid",
+    "interface",
+    "port",
+    "period",
+    "rate",
+    "size",
+    "profile",
+    "pace",
+    "dscp",
+    "catch_up",
+    "receive",
+    "sink_cpu",
+    "source_cpu",
+    "late",
+    "lab",
+    "deadline",
+];
+
 /// `quaver cure`.
 #[derive(Debug, Args)]
 pub struct CureArgs {
+    /// What keeps busy loops on these CPUs from running, in place of a stream
+    #[arg(value_names = ["noise", "CPUS"], num_args = 2, conflicts_with_all = OF_STREAMS)]
+    pub loops: Vec<String>,
     /// Whose settings may be tried
     #[arg(long, value_enum, default_value = "receiver", value_name = "WHOSE")]
     pub allow: Allow,
-    /// What is to become smaller
-    #[arg(long, value_enum, default_value = "late-share", value_name = "FIGURE")]
-    pub objective: Objective,
+    /// What is to become smaller [default: late-share; of loops noise-share]
+    #[arg(long, value_enum, value_name = "FIGURE")]
+    pub objective: Option<Objective>,
     /// Lateness from which on a packet misses its deadline, for --objective deadline-misses
     #[arg(long, value_parser = quantity::duration, conflicts_with = "late", value_name = "TIME")]
     pub deadline: Option<Duration>,
@@ -87,4 +115,28 @@ pub enum Allow {
     Receiver,
     /// Those of the whole host, which others feel too
     Host,
+}
+
+impl CureArgs {
+    /// CPUs of busy loops; none of a stream.
+    ///
+    /// # Errors
+    /// The words are not `noise CPUS` (status 2).
+    pub fn noise(&self) -> anyhow::Result<Option<CpuList>> {
+        let usage = |message: String| failure(ExitCode::Usage, message);
+        match self.loops.as_slice() {
+            [] => Ok(None),
+            [word, cpus] if word == "noise" => match quantity::cpu_list(cpus) {
+                Ok(cpus) => Ok(Some(cpus)),
+                Err(error) => Err(usage(format!("noise {cpus}: {error}"))),
+            },
+            words => Err(usage(format!("{}: unknown; the only words are noise CPUS", words.join(" ")))),
+        }
+    }
+
+    /// What is to become smaller.
+    pub fn objective(&self) -> Objective {
+        let usual = if self.loops.is_empty() { Objective::LateShare } else { Objective::NoiseShare };
+        self.objective.unwrap_or(usual)
+    }
 }

@@ -43,7 +43,8 @@ pub fn document(summary: &CureSummary, facts: &RunFacts) -> Document {
         summary.cpus.iter().map(u16::to_string).collect::<Vec<_>>().join(","),
         summary.interface.as_ref().map_or_else(String::new, |name| format!(", interface {name}"))
     );
-    let mut document = head(facts, ("receiver", whom.into()), None);
+    let mut document =
+        head(facts, (if summary.objective.is_of_loops() { "loops" } else { "receiver" }, whom.into()), None);
     document.fact("objective", summary.objective.words());
     document.fact("seed", summary.seed.to_string());
     document.verdict = Some(verdict(summary));
@@ -189,7 +190,8 @@ fn causes(document: &mut Document, summary: &CureSummary) {
     if summary.causes.is_empty() {
         return;
     }
-    let mut table = Table::new(["source", "cause", "share of late time"]).first_rows(30).terminal_first(8);
+    let share = if summary.objective.is_of_loops() { "share of noise" } else { "share of late time" };
+    let mut table = Table::new(["source", "cause", share]).first_rows(30).terminal_first(8);
     for cause in &summary.causes {
         table.row([
             Cell::from(cause.source.clone()),

@@ -13,8 +13,7 @@ use crate::summary::{CURE_SCHEMA, CureSummary, FoundCause, Proof};
 use crate::view;
 use anyhow::Context;
 use choice::Candidate;
-use of_threads::{Involved, OTHERS_ELSEWHERE, RECEIVER_CLASS};
-use quaver_chase::digest::ChaseDigest;
+use of_threads::{OTHERS_ELSEWHERE, RECEIVER_CLASS};
 use quaver_cure_analysis::{
     BlockFigures, Settled, TrialPlan, TrialVerdict, judge, judge_proof, least_time, more_rounds, plan,
     smallest_detectable,
@@ -37,7 +36,7 @@ use quaver_tune::verb::costs::by_source;
 use quaver_tune::verb::lease;
 use quaver_view::Cell;
 use serde_json::json;
-use site::Site;
+use site::{Found, Site};
 use std::collections::BTreeSet;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
@@ -105,7 +104,13 @@ fn check(args: &CureArgs) -> anyhow::Result<()> {
         let message = format!("{id}: unknown source; quaver tune audit lists them");
         return Err(failure(ExitCode::Usage, message));
     }
-    if (args.objective == Objective::DeadlineMisses) != args.deadline.is_some() {
+    let objective = args.objective();
+    if args.noise()?.is_some() != objective.is_of_loops() {
+        let message =
+            "--objective noise-share is of loops (quaver cure noise CPUS), and every other one of a stream";
+        return Err(failure(ExitCode::Usage, message));
+    }
+    if (objective == Objective::DeadlineMisses) != args.deadline.is_some() {
         let message = "--objective deadline-misses and --deadline TIME need each other";
         return Err(failure(ExitCode::Usage, message));
     }
@@ -152,13 +157,12 @@ impl Cure<'_> {
         let length =
             (self.args.chase.duration / 16).clamp(Duration::from_millis(500), Duration::from_secs(20));
         self.progress.say("finding causes");
-        let (run, found) = self.site.find_causes(length)?;
-        let mut summary = self.summary(&found, &run)?;
+        let found = self.site.find_causes(length)?;
+        let mut summary = self.summary(&found);
         if self.interrupt.requested() {
             return Ok(ended(summary, "it was interrupted before anything was set"));
         }
         let mut candidates = self.choose(place, &found, &mut summary)?;
-        drop(found);
         let Some(planned) = self.plan(&mut candidates, &mut summary)? else { return Ok(unchanged(summary)) };
         summary.complete = true;
         if self.args.dry_run {
@@ -171,25 +175,23 @@ impl Cure<'_> {
         self.try_and_prove(session, planned, &candidates, summary)
     }
 
-    fn summary(&self, found: &ChaseDigest, run: &RunDir) -> anyhow::Result<CureSummary> {
-        let target = self.site.target(found)?;
+    fn summary(&self, found: &Found) -> CureSummary {
         let seed = self.args.seed.unwrap_or_else(|| quaver_clock::realtime_ns().unsigned_abs() & 0xffff_ffff);
-        let chase = &found.analysis.summary;
         let cause = |one: &quaver_analysis::summary::CauseSummary| FoundCause {
             source: one.source.clone(),
             name: one.name.clone(),
             share: one.share,
         };
-        Ok(CureSummary {
+        CureSummary {
             schema: CURE_SCHEMA.to_owned(),
-            objective: self.args.objective,
+            objective: self.args.objective(),
             allow: self.args.allow,
             seed,
-            cpus: target.cpus,
-            interface: target.interface,
+            cpus: found.target.cpus.clone(),
+            interface: found.target.interface.clone(),
             interface_of_ours: self.site.interface_of_ours(),
-            measured: run.path().display().to_string(),
-            causes: chase.causes.iter().map(cause).collect(),
+            measured: found.measured.clone(),
+            causes: found.causes.iter().map(cause).collect(),
             plan: None,
             smallest_detectable: None,
             remedies: Vec::new(),
@@ -202,21 +204,19 @@ impl Cure<'_> {
             trial_blocks: Vec::new(),
             proof_blocks: Vec::new(),
             warnings: Vec::new(),
-        })
+        }
     }
 
     fn choose(
         &self,
         place: &JournalPlace,
-        found: &ChaseDigest,
+        found: &Found,
         summary: &mut CureSummary,
     ) -> anyhow::Result<Vec<Candidate>> {
-        let target = self.site.target(found)?;
-        let costs = by_source(&found.analysis.summary.causes);
-        let involved = Involved::of(found, self.args.chase.pid.is_some());
+        let costs = by_source(&found.causes);
         let choice = self.site.within(|| {
-            let mut choice = choice::choose(self.args, place.contact(), &target, &costs);
-            of_threads::add(self.args, place.contact(), &target, &involved, &mut choice);
+            let mut choice = choice::choose(self.args, place.contact(), &found.target, &costs);
+            of_threads::add(self.args, place.contact(), &found.target, &found.involved, &mut choice);
             choice
         })?;
         summary.not_tried = choice.not_tried;
