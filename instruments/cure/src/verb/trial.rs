@@ -230,6 +230,9 @@ fn has_ended(change: &Change, error: &TuneError) -> bool {
 }
 
 #[cfg(test)]
+mod killed;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use quaver_host::settings::Journal;
