@@ -18,7 +18,7 @@ def settings():
 def kill(args, number, delay_s, environment):
     before = settings()
     command = [args.quaver, "cure", "noise", "1", "--tier", "user", "--allow", "host", "--only", ROWS, "--seed", str(number)]
-    command += ["--yes", "--quiet", "--for", "80s", "--output", str(args.directory / "runs")]
+    command += ["--yes", "--quiet", "--for", "50s", "--output", str(args.directory / "runs")]
     child = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     time.sleep(delay_s)
     child.kill()
@@ -41,7 +41,7 @@ def main():
     words.add_argument("directory", type=pathlib.Path)
     words.add_argument("--kills", type=int, default=200)
     words.add_argument("--seed", type=int, default=21)
-    words.add_argument("--within", type=float, default=18.0, metavar="SECONDS")
+    words.add_argument("--within", type=float, default=12.0, metavar="SECONDS")
     words.add_argument("--until", metavar="HH:MM", help="begin no kill after this time")
     args = words.parse_args()
     if missing := [str(file) for file in FILES if not file.exists()]:

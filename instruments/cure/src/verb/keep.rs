@@ -1,7 +1,7 @@
 //! What was proven stays: in force, in a profile of settings, and after a reboot where that was asked for.
 
 use super::choice::Candidate;
-use super::trial::Trial;
+use super::trial::{Place, Trial};
 use super::{Cure, Cured, ended};
 use crate::summary::{CureSummary, Persisted};
 use anyhow::Context;
@@ -10,7 +10,7 @@ use quaver_host::settings::knob::Change;
 use quaver_tune::profile::{self, Profile};
 use std::path::Path;
 
-impl Cure<'_> {
+impl<P: Place> Cure<'_, P> {
     /// Keeps what was proven. Settings of an interface that goes with the cure go too.
     pub(super) fn keep(
         &self,

@@ -3,6 +3,8 @@
 mod choice;
 mod keep;
 mod of_threads;
+#[cfg(test)]
+mod simulated;
 mod site;
 mod trial;
 
@@ -41,7 +43,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use trial::{Arm, Rounds, Trial};
+use trial::{Arm, Place, Rounds, Trial};
 
 /// Bare blocks before the plan is made: they show how blocks differ and how long one takes.
 const BARE_BLOCKS: u32 = 5;
@@ -140,9 +142,9 @@ fn begin(args: &CureArgs) -> anyhow::Result<(RunDir, Manifest)> {
 type Planned = (TrialPlan, Vec<BlockFigures>, Duration);
 
 /// A cure under way.
-struct Cure<'a> {
+struct Cure<'a, P> {
     args: &'a CureArgs,
-    site: Site<'a>,
+    site: P,
     interrupt: &'a Interrupt,
     progress: &'a Progress,
     began: Instant,
@@ -152,7 +154,7 @@ struct Cure<'a> {
 /// What a cure found and did, and the settings that it kept.
 type Cured = (CureSummary, BTreeSet<Knob>);
 
-impl Cure<'_> {
+impl Cure<'_, Site<'_>> {
     fn all(&self, place: &JournalPlace, session: Option<Session>) -> anyhow::Result<Cured> {
         let length =
             (self.args.chase.duration / 16).clamp(Duration::from_millis(500), Duration::from_secs(20));
@@ -173,38 +175,6 @@ impl Cure<'_> {
         }
         let Some(session) = session else { return Ok(unchanged(summary)) };
         self.try_and_prove(session, planned, &candidates, summary)
-    }
-
-    fn summary(&self, found: &Found) -> CureSummary {
-        let seed = self.args.seed.unwrap_or_else(|| quaver_clock::realtime_ns().unsigned_abs() & 0xffff_ffff);
-        let cause = |one: &quaver_analysis::summary::CauseSummary| FoundCause {
-            source: one.source.clone(),
-            name: one.name.clone(),
-            share: one.share,
-        };
-        CureSummary {
-            schema: CURE_SCHEMA.to_owned(),
-            objective: self.args.objective(),
-            allow: self.args.allow,
-            seed,
-            cpus: found.target.cpus.clone(),
-            interface: found.target.interface.clone(),
-            interface_of_ours: self.site.interface_of_ours(),
-            measured: found.measured.clone(),
-            causes: found.causes.iter().map(cause).collect(),
-            plan: None,
-            smallest_detectable: None,
-            remedies: Vec::new(),
-            not_tried: Vec::new(),
-            proof: None,
-            kept: Vec::new(),
-            persisted: None,
-            outcome: String::new(),
-            complete: false,
-            trial_blocks: Vec::new(),
-            proof_blocks: Vec::new(),
-            warnings: Vec::new(),
-        }
     }
 
     fn choose(
@@ -298,6 +268,40 @@ impl Cure<'_> {
         std::io::stdin().lock().read_line(&mut answer).context("reading the answer")?;
         Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
     }
+}
+
+impl<P: Place> Cure<'_, P> {
+    fn summary(&self, found: &Found) -> CureSummary {
+        let seed = self.args.seed.unwrap_or_else(|| quaver_clock::realtime_ns().unsigned_abs() & 0xffff_ffff);
+        let cause = |one: &quaver_analysis::summary::CauseSummary| FoundCause {
+            source: one.source.clone(),
+            name: one.name.clone(),
+            share: one.share,
+        };
+        CureSummary {
+            schema: CURE_SCHEMA.to_owned(),
+            objective: self.args.objective(),
+            allow: self.args.allow,
+            seed,
+            cpus: found.target.cpus.clone(),
+            interface: found.target.interface.clone(),
+            interface_of_ours: self.site.interface_of_ours(),
+            measured: found.measured.clone(),
+            causes: found.causes.iter().map(cause).collect(),
+            plan: None,
+            smallest_detectable: None,
+            remedies: Vec::new(),
+            not_tried: Vec::new(),
+            proof: None,
+            kept: Vec::new(),
+            persisted: None,
+            outcome: String::new(),
+            complete: false,
+            trial_blocks: Vec::new(),
+            proof_blocks: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
 
     fn try_and_prove(
         &self,
@@ -348,7 +352,7 @@ impl Cure<'_> {
     /// have hidden another. None where the user ended it.
     fn choose_by_trial(
         &self,
-        trial: &mut Trial<'_>,
+        trial: &mut Trial<'_, P>,
         (plan, overhead): (TrialPlan, Duration),
         candidates: &[Candidate],
         summary: &mut CureSummary,

@@ -1,6 +1,7 @@
 //! Where a cure measures: its stream, its receiver, and how one block goes.
 
 use super::of_threads::Involved;
+use super::trial::Place;
 use crate::args::CureArgs;
 use crate::objective::{Measured, Objective};
 use anyhow::Context;
@@ -86,20 +87,6 @@ impl<'a> Site<'a> {
             interrupt,
             blocks: RefCell::default(),
         })
-    }
-
-    /// Runs `body` where the receiver's interface is to be seen.
-    pub(super) fn within<T: Send>(&self, body: impl FnOnce() -> T + Send) -> anyhow::Result<T> {
-        match &self.ends {
-            None => Ok(body()),
-            Some(lab) => view::within(&lab.sink, body)
-                .map_err(|error| failure(ExitCode::Unsupported, error.to_string())),
-        }
-    }
-
-    /// Whether the receiver's interface goes when this does.
-    pub(super) fn interface_of_ours(&self) -> bool {
-        self.ends.is_some()
     }
 
     /// Finds the causes, with the best tier.
@@ -196,28 +183,6 @@ impl<'a> Site<'a> {
         })
     }
 
-    /// Measures one block. None where the user ended it.
-    pub(super) fn block(&self, length: Duration) -> anyhow::Result<Option<BlockFigures>> {
-        if let Some(cpus) = &self.loops {
-            std::thread::sleep(WASH_OUT);
-            let (began, before) = (Instant::now(), busy_s());
-            let digest = self.loop_for(cpus, length, Some(TierName::User))?;
-            let busy_cpus = (busy_s() - before) / began.elapsed().as_secs_f64();
-            let of_block =
-                OfBlock { directory: &digest.facts.directory, cut_short: digest.manifest.interrupted };
-            return self.figures(of_block, Measured::Loops(&digest.analysis.summary.cpus), length, busy_cpus);
-        }
-        let (began, before) = (Instant::now(), busy_s());
-        let recorder = self.blocks.borrow_mut().take();
-        let digest = match recorder {
-            Some(blocks) => self.observed_block(blocks, length)?,
-            None => self.block_of_its_own(length)?,
-        };
-        let busy_cpus = (busy_s() - before) / began.elapsed().as_secs_f64();
-        let of_block = OfBlock { directory: &digest.facts.directory, cut_short: digest.manifest.interrupted };
-        self.figures(of_block, Measured::Stream(&digest.analysis.summary), length, busy_cpus)
-    }
-
     /// The figures of a block, whose run goes. None where the user ended it.
     fn figures(
         &self,
@@ -236,6 +201,41 @@ impl<'a> Site<'a> {
         }
         let figures = self.objective.figures(measured, length.as_secs_f64(), busy_cpus);
         figures.map(Some).context("a block measured nothing")
+    }
+}
+
+impl Place for Site<'_> {
+    fn within<T: Send>(&self, body: impl FnOnce() -> T + Send) -> anyhow::Result<T> {
+        match &self.ends {
+            None => Ok(body()),
+            Some(lab) => view::within(&lab.sink, body)
+                .map_err(|error| failure(ExitCode::Unsupported, error.to_string())),
+        }
+    }
+
+    fn interface_of_ours(&self) -> bool {
+        self.ends.is_some()
+    }
+
+    fn block(&self, length: Duration) -> anyhow::Result<Option<BlockFigures>> {
+        if let Some(cpus) = &self.loops {
+            std::thread::sleep(WASH_OUT);
+            let (began, before) = (Instant::now(), busy_s());
+            let digest = self.loop_for(cpus, length, Some(TierName::User))?;
+            let busy_cpus = (busy_s() - before) / began.elapsed().as_secs_f64();
+            let of_block =
+                OfBlock { directory: &digest.facts.directory, cut_short: digest.manifest.interrupted };
+            return self.figures(of_block, Measured::Loops(&digest.analysis.summary.cpus), length, busy_cpus);
+        }
+        let (began, before) = (Instant::now(), busy_s());
+        let recorder = self.blocks.borrow_mut().take();
+        let digest = match recorder {
+            Some(blocks) => self.observed_block(blocks, length)?,
+            None => self.block_of_its_own(length)?,
+        };
+        let busy_cpus = (busy_s() - before) / began.elapsed().as_secs_f64();
+        let of_block = OfBlock { directory: &digest.facts.directory, cut_short: digest.manifest.interrupted };
+        self.figures(of_block, Measured::Stream(&digest.analysis.summary), length, busy_cpus)
     }
 }
 
