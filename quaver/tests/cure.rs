@@ -120,6 +120,8 @@ fn interrupted_it_keeps_its_blocks_and_no_setting_and_meanwhile_there_is_no_seco
     }
     let second = cure(directory.path(), &["--yes", "--for", "60s"]).output().unwrap();
     assert_eq!(second.status.code(), Some(6), "{}", error(&second));
+    let busy = format!("quaver cure (process {}) is changing settings of this machine; wait", child.id());
+    assert!(error(&second).contains(&busy), "{}", error(&second));
     let pid = i32::try_from(child.id()).unwrap();
     // SAFETY: the child runs, or has not been waited for, so its pid is its own.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
@@ -134,4 +136,45 @@ fn interrupted_it_keeps_its_blocks_and_no_setting_and_meanwhile_there_is_no_seco
         "{summary}"
     );
     assert!(summary["remedies"][0]["verdict"].is_null(), "{summary}");
+}
+
+#[test]
+fn who_writes_a_setting_during_its_block_is_named_and_what_was_written_stays() {
+    let name = "who_writes_a_setting_during_its_block_is_named_and_what_was_written_stays";
+    if !privileged(name) {
+        return;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = settings();
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = quaver(directory.path(), &["cure", "noise", "1", "--quiet", "--json", "--tier", "user"]);
+    child.args(["--allow", "host", "--only", "compaction", "--seed", "1", "--yes", "--for", "3min"]);
+    let child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Both settings, so that the block has begun: it measures for more than a second.
+    let begun = Instant::now();
+    let in_force = || settings() == [b"0\n".to_vec(), b"0\n".to_vec()];
+    while !in_force() && begun.elapsed() < Duration::from_secs(120) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    std::fs::write(SETTINGS[0], "33\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let after = settings();
+    std::fs::write(SETTINGS[0], &before[0]).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", error(&output));
+    assert_eq!(
+        after,
+        [b"33\n".to_vec(), before[1].clone()],
+        "what somebody else wrote stays, the rest is back"
+    );
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let void = summary["trial_blocks"].as_array().unwrap().iter().filter_map(|block| block["void"].as_str());
+    let void: Vec<&str> = void.collect();
+    let [reason] = void[..] else { panic!("{void:?}") };
+    let me = format!("(process {}) changed vm.compaction_proactiveness meanwhile", std::process::id());
+    assert!(reason.contains(&me) && reason.ends_with("so it is left alone from then on"), "{reason}");
+    assert_eq!(summary["remedies"][0]["withdrawn"], reason);
+    assert_eq!(summary["kept"], serde_json::json!([]));
+    // The journal knows that it is not ours any more.
+    let status = quaver(directory.path(), &["tune", "revert", "--forget"]).output().unwrap();
+    assert_eq!(status.status.code(), Some(0), "{}", error(&status));
 }

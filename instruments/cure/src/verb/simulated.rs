@@ -96,9 +96,20 @@ fn cure(
     figures: Figures,
     meanwhile: &dyn Fn(u32, InForce, &Interrupt),
 ) -> (CureSummary, Option<Profile>) {
+    cure_with(machine, seed, figures, meanwhile, &[])
+}
+
+fn cure_with(
+    machine: &FakeMachine,
+    seed: u64,
+    figures: Figures,
+    meanwhile: &dyn Fn(u32, InForce, &Interrupt),
+    more: &[&str],
+) -> (CureSummary, Option<Profile>) {
     let directory = tempfile::tempdir().unwrap();
     let seed_words = seed.to_string();
-    let args = Line::parse_from(["cure", "--yes", "--for", "1h", "--seed", &seed_words]).args;
+    let words = ["cure", "--yes", "--for", "1h", "--seed", &seed_words];
+    let args = Line::parse_from([&words, more].concat()).args;
     let (interrupt, progress) = (Interrupt::default(), Progress::timed(Duration::ZERO, true));
     let run = RunDir::create(directory.path(), "cure").unwrap();
     let site = World {
@@ -257,5 +268,35 @@ fn interrupted_in_any_of_its_blocks_it_puts_everything_back() {
         } else {
             assert!(at > 40, "it ended before block {at}");
         }
+    }
+}
+
+#[test]
+fn what_persists_is_the_profile_of_what_was_kept_and_a_host_that_takes_none_keeps_it_all_the_same() {
+    for takes in [true, false] {
+        let host = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(host.path().join("etc/systemd/system")).unwrap();
+        if !takes {
+            std::fs::write(host.path().join("etc/quaver"), "no directory").unwrap();
+        }
+        let machine = FakeMachine::new(&FILES);
+        let more = ["--persist", "--persist-below", host.path().to_str().unwrap()];
+        let (summary, profile) = cure_with(&machine, 2, competitor_alone, &nothing, &more);
+        assert_eq!((summary.outcome.as_str(), &summary.kept[..]), ("proven", &["competitor".to_owned()][..]));
+        assert_eq!(texts(&machine), ["16000\n", "0\n", "5\n"]);
+        match summary.persisted {
+            Some(persisted) if takes => {
+                let installed = Profile::read(Path::new(&persisted.profile)).unwrap();
+                assert_eq!(Some(installed), profile);
+                assert!(summary.warnings.is_empty() && persisted.tuned.is_none());
+            }
+            None if !takes => {
+                let [warning] = &summary.warnings[..] else { panic!("{:?}", summary.warnings) };
+                assert!(warning.starts_with("what was kept is in no profile: writing "), "{warning}");
+            }
+            other => panic!("{takes}: {other:?}"),
+        }
+        revert(&machine);
+        assert_eq!(texts(&machine), before());
     }
 }
