@@ -35,6 +35,13 @@ fn cure(directory: &Path, more: &[&str]) -> Command {
     command
 }
 
+/// The same on loops, whose blocks take less beside what they measure.
+fn noise_cure(directory: &Path, time: &str) -> Command {
+    let mut command = quaver(directory, &["cure", "noise", "1", "--quiet", "--json", "--tier", "user"]);
+    command.args(["--allow", "host", "--only", "compaction", "--seed", "1", "--yes", "--for", time]);
+    command
+}
+
 fn error(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -74,8 +81,7 @@ fn killed_at_any_moment_it_leaves_nothing_that_a_revert_does_not_put_back() {
     let directory = tempfile::tempdir().unwrap();
     let mut in_force = 0_u32;
     for kill in 0..kills {
-        let mut child =
-            cure(directory.path(), &["--yes", "--for", "30s"]).stdout(Stdio::null()).spawn().unwrap();
+        let mut child = noise_cure(directory.path(), "90s").stdout(Stdio::null()).spawn().unwrap();
         // Each second one ends it in the two seconds after the setting is first in force; the rest in the first eight.
         let most_ms = if kill % 2 == 0 { 2_000 } else { 8_000 };
         let delay = Duration::from_millis(below(&mut random, most_ms) as u64);
@@ -147,8 +153,7 @@ fn who_writes_a_setting_during_its_block_is_named_and_what_was_written_stays() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = settings();
     let directory = tempfile::tempdir().unwrap();
-    let mut child = quaver(directory.path(), &["cure", "noise", "1", "--quiet", "--json", "--tier", "user"]);
-    child.args(["--allow", "host", "--only", "compaction", "--seed", "1", "--yes", "--for", "3min"]);
+    let mut child = noise_cure(directory.path(), "3min");
     let child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // Both settings, so that the block has begun: it measures for more than a second.
     let begun = Instant::now();
