@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Injects known interference into running chases and checks that each kind is named, then judges receivers of other makers
-# (`truth.sh matrix` does only that), and what `quaver cure` keeps of planted causes (`truth.sh cures`). Needs root and two CPUs.
+# (`truth.sh matrix` does only that), what `quaver cure` keeps of planted causes (`truth.sh cures`), and what is left of it after kills
+# (`truth.sh kills`). Needs root and two CPUs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,9 +13,15 @@ if [ "${1:-}" = cures ]; then
     cures "${@:2}"
     exit
 fi
+kills() { python3 scripts/truth_cure_kills.py "${CARGO_TARGET_DIR:-target}/release/quaver" target/truth/kills "$@"; }
+if [ "${1:-}" = kills ]; then
+    kills "${@:2}"
+    exit
+fi
 [ $# -eq 0 ] || exec "$truth" "$@"
 failed=0
 "$truth" || failed=$?
 "$truth" matrix || failed=$?
 cures || failed=$?
+kills || failed=$?
 exit "$failed"

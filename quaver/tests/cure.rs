@@ -1,6 +1,9 @@
 //! `quaver cure`: what it refuses before it measures, and that nothing of a trial outlives it, however it ends.
 
+use quaver_analysis::order::below;
 use quaver_testbed::privileged::privileged;
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::SeedableRng;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -32,6 +35,13 @@ fn cure(directory: &Path, more: &[&str]) -> Command {
     command
 }
 
+/// The same on loops, whose blocks take less beside what they measure.
+fn noise_cure(directory: &Path, time: &str) -> Command {
+    let mut command = quaver(directory, &["cure", "noise", "1", "--quiet", "--json", "--tier", "user"]);
+    command.args(["--allow", "host", "--only", "compaction", "--seed", "1", "--yes", "--for", time]);
+    command
+}
+
 fn error(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -44,6 +54,15 @@ fn without_a_terminal_and_without_yes_nothing_is_measured() {
     assert!(error(&output).contains("--yes"), "{}", error(&output));
     let unknown = quaver(directory.path(), &["cure", "--dry-run", "--only", "no-such-row"]).output().unwrap();
     assert_eq!(unknown.status.code(), Some(2), "{}", error(&unknown));
+    for words in [&["--objective", "deadline-misses"][..], &["--deadline", "1ms"]] {
+        let alone = cure(directory.path(), &[&["--yes"], words].concat()).output().unwrap();
+        assert_eq!(alone.status.code(), Some(2), "{}", error(&alone));
+        assert!(error(&alone).contains("need each other"), "{}", error(&alone));
+    }
+    let below = directory.path().join("no-systemd").to_string_lossy().into_owned();
+    let bare = cure(directory.path(), &["--yes", "--persist", "--persist-below", &below]).output().unwrap();
+    assert_eq!(bare.status.code(), Some(3), "{}", error(&bare));
+    assert!(error(&bare).contains("--persist needs systemd"), "{}", error(&bare));
     assert!(!directory.path().join("runs").exists() && !directory.path().join("journal").exists());
 }
 
@@ -56,25 +75,33 @@ fn killed_at_any_moment_it_leaves_nothing_that_a_revert_does_not_put_back() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = settings();
     assert!(before.iter().any(|value| value != b"0\n"), "there is something to set: {before:?}");
-    // Each takes some seconds; more by the environment.
+    // Each takes some seconds; more by the environment. The moments are drawn from a seed.
     let kills = std::env::var("QUAVER_CURE_KILLS").map_or(4, |text| text.parse().unwrap());
+    let mut random = Pcg64Mcg::seed_from_u64(21);
     let directory = tempfile::tempdir().unwrap();
     let mut in_force = 0_u32;
     for kill in 0..kills {
-        let mut child =
-            cure(directory.path(), &["--yes", "--for", "60s"]).stdout(Stdio::null()).spawn().unwrap();
-        // The first half ends it while the setting is in force, after a delay of its own; the rest anywhere.
-        let (begun, delay) = (Instant::now(), Duration::from_millis(37 * kill % 400));
+        let mut child = noise_cure(directory.path(), "90s").stdout(Stdio::null()).spawn().unwrap();
+        // Each second one ends it in the two seconds after the setting is first in force; the rest in the first eight.
+        let most_ms = if kill % 2 == 0 { 2_000 } else { 8_000 };
+        let delay = Duration::from_millis(below(&mut random, most_ms) as u64);
+        let begun = Instant::now();
         while kill % 2 == 0 && settings() == before && begun.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(2));
         }
         std::thread::sleep(delay);
         child.kill().unwrap();
         child.wait().unwrap();
-        in_force += u32::from(settings() != before);
+        let at_kill = settings();
+        in_force += u32::from(at_kill != before);
         let revert = quaver(directory.path(), &["tune", "revert"]).output().unwrap();
         assert_eq!(revert.status.code(), Some(0), "kill {kill}: {}", error(&revert));
         assert_eq!(settings(), before, "kill {kill}");
+        println!(
+            "kill {kill}: {:.3} s after its start, in force {}",
+            begun.elapsed().as_secs_f64(),
+            at_kill != before
+        );
     }
     assert!(in_force > 0, "no kill met a setting in force");
 }
@@ -99,6 +126,8 @@ fn interrupted_it_keeps_its_blocks_and_no_setting_and_meanwhile_there_is_no_seco
     }
     let second = cure(directory.path(), &["--yes", "--for", "60s"]).output().unwrap();
     assert_eq!(second.status.code(), Some(6), "{}", error(&second));
+    let busy = format!("quaver cure (process {}) is changing settings of this machine; wait", child.id());
+    assert!(error(&second).contains(&busy), "{}", error(&second));
     let pid = i32::try_from(child.id()).unwrap();
     // SAFETY: the child runs, or has not been waited for, so its pid is its own.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
@@ -113,4 +142,44 @@ fn interrupted_it_keeps_its_blocks_and_no_setting_and_meanwhile_there_is_no_seco
         "{summary}"
     );
     assert!(summary["remedies"][0]["verdict"].is_null(), "{summary}");
+}
+
+#[test]
+fn who_writes_a_setting_during_its_block_is_named_and_what_was_written_stays() {
+    let name = "who_writes_a_setting_during_its_block_is_named_and_what_was_written_stays";
+    if !privileged(name) {
+        return;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = settings();
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = noise_cure(directory.path(), "3min");
+    let child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Both settings, so that the block has begun: it measures for more than a second.
+    let begun = Instant::now();
+    let in_force = || settings() == [b"0\n".to_vec(), b"0\n".to_vec()];
+    while !in_force() && begun.elapsed() < Duration::from_secs(120) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    std::fs::write(SETTINGS[0], "33\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let after = settings();
+    std::fs::write(SETTINGS[0], &before[0]).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", error(&output));
+    assert_eq!(
+        after,
+        [b"33\n".to_vec(), before[1].clone()],
+        "what somebody else wrote stays, the rest is back"
+    );
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let void = summary["trial_blocks"].as_array().unwrap().iter().filter_map(|block| block["void"].as_str());
+    let void: Vec<&str> = void.collect();
+    let [reason] = void[..] else { panic!("{void:?}") };
+    let me = format!("(process {}) changed vm.compaction_proactiveness meanwhile", std::process::id());
+    assert!(reason.contains(&me) && reason.ends_with("so it is left alone from then on"), "{reason}");
+    assert_eq!(summary["remedies"][0]["withdrawn"], reason);
+    assert_eq!(summary["kept"], serde_json::json!([]));
+    // The journal knows that it is not ours any more.
+    let status = quaver(directory.path(), &["tune", "revert", "--forget"]).output().unwrap();
+    assert_eq!(status.status.code(), Some(0), "{}", error(&status));
 }

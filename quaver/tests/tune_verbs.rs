@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -245,4 +246,97 @@ fn the_boot_unit_runs_a_verb_that_exists() {
     fs::write(machine.path("proc/sys/kernel/random/boot_id"), "the next one\n").unwrap();
     let page = expect(&machine.tune(&words[1..]), 0);
     assert!(page.contains("reset by the reboot"), "{page}");
+}
+
+/// A profile of two settings that the machine has and one that it has not.
+fn profile(machine: &Machine) -> String {
+    let path = machine.directory.path().join("profile.toml");
+    let setting = |row: &str, value: &str, file: &str| {
+        format!(
+            "[[setting]]\nrow = \"{row}\"\nvalue = \"{value}\"\nknob = {{ kind = \"file\", path = \"{file}\" }}\n"
+        )
+    };
+    let text = [
+        "schema = \"quaver.profile/1\"\nmade_by = \"cure-1\"\n".to_owned(),
+        setting("softlockup", "0", "/proc/sys/kernel/watchdog"),
+        setting("rps", "1", "/sys/class/net/eth9/queues/rx-0/rps_cpus"),
+        setting("ksm", "0", "/sys/kernel/mm/ksm/run"),
+    ];
+    fs::write(&path, text.concat()).unwrap();
+    path.to_string_lossy().into_owned()
+}
+
+#[test]
+fn a_profile_sets_what_this_host_has_and_its_revert_takes_just_that_back() {
+    let machine = Machine::new();
+    let (before, profile) = (machine.texts(), profile(&machine));
+    expect(&machine.tune(&["apply", "--cpu", "1", "--only", "rcu-exp"]), 0);
+    let others = machine.texts();
+    assert_ne!(others, before);
+    let page = flat(&expect(&machine.tune(&["apply", &profile]), 3));
+    assert!(page.contains("Set (2 of 3)") && page.contains("Not accepted (1)"), "{page}");
+    assert!(page.contains("rps_cpus is not there: ") && page.contains("= 1 (rps)"), "{page}");
+    assert_eq!(fs::read_to_string(machine.path("proc/sys/kernel/watchdog")).unwrap(), "0\n");
+    let again = machine.json(&["apply", &profile]);
+    assert_eq!(again["profile"], profile.as_str());
+    assert_eq!(again["changes"][0]["outcome"], "already-so", "{again}");
+    expect(&machine.tune(&["revert", &profile]), 0);
+    assert_eq!(machine.texts(), others, "the rest stays");
+    expect(&machine.tune(&["revert"]), 0);
+    assert_eq!(machine.texts(), before);
+}
+
+#[test]
+fn a_profile_that_is_none_changes_nothing() {
+    let machine = Machine::new();
+    let (before, path) = (machine.texts(), profile(&machine));
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("/sys/kernel/mm/ksm/run", "/etc/shadow")).unwrap();
+    for verb in ["apply", "revert"] {
+        let page = flat(&expect(&machine.tune(&[verb, &path]), 5));
+        assert!(page.contains("/etc/shadow is no setting that Quaver changes"), "{page}");
+    }
+    expect(&machine.tune(&["apply", &path, "--only", "ksm"]), 2);
+    assert_eq!(machine.texts(), before);
+    assert!(!machine.journal().exists());
+}
+
+#[test]
+fn settings_for_a_time_go_back_when_it_is_over() {
+    let machine = Machine::new();
+    let (before, profile) = (machine.texts(), profile(&machine));
+    expect(&machine.tune(&["apply", "--cpu", "1", "--only", "rcu-exp"]), 0);
+    let others = machine.texts();
+    let page = flat(&expect(&machine.tune(&["apply", &profile, "--for", "100ms"]), 3));
+    assert!(page.contains("Set (2 of 3)") && page.contains("2 of 2 settings were put back"), "{page}");
+    assert_eq!(machine.texts(), others);
+    expect(&machine.tune(&["revert"]), 0);
+    assert_eq!(machine.texts(), before);
+}
+
+#[test]
+fn an_interrupt_ends_the_time_and_a_revert_may_come_before() {
+    for revert_first in [false, true] {
+        let machine = Machine::new();
+        let (before, profile) = (machine.texts(), profile(&machine));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
+        command.args(["tune", "apply", &profile, "--for", "1h", "--journal"]).arg(machine.journal());
+        command.arg("--root").arg(machine.directory.path().join("machine"));
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        // It says so once it has given up its turn at the journal.
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        assert!(line.starts_with("kept for "), "{line}");
+        assert_ne!(machine.texts(), before);
+        if revert_first {
+            expect(&machine.tune(&["revert"]), 0);
+            assert_eq!(machine.texts(), before);
+        }
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+            .unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert_eq!(machine.texts(), before);
+    }
 }

@@ -1,6 +1,7 @@
 //! `quaver cure`: finds what makes packets late, tries the settings that remove it, proves them, and keeps what helps.
 
 pub mod args;
+pub mod objective;
 mod runs;
 pub mod summary;
 pub mod verb;

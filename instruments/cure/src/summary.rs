@@ -1,6 +1,7 @@
 //! `summary.json` of a cure.
 
-use crate::args::{Allow, Objective};
+use crate::args::Allow;
+use crate::objective::Objective;
 use quaver_cure_analysis::{Block, Effect, Settled, TrialPlan, TrialVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,9 @@ pub struct CureSummary {
     pub proof: Option<Proof>,
     /// Sources whose remedies were kept.
     pub kept: Vec<String>,
+    /// What the next boot sets again; none unless that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persisted: Option<Persisted>,
     /// Why what helped was not kept, or why nothing was tried.
     pub outcome: String,
     /// Whether it went to its end.
@@ -106,4 +110,15 @@ pub struct Proof {
     pub effect: Option<Effect>,
     /// What that says.
     pub verdict: TrialVerdict,
+}
+
+/// Where what was kept is set again at boot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Persisted {
+    /// The profile of settings.
+    pub profile: String,
+    /// The unit of systemd.
+    pub unit: String,
+    /// The profile of tuned, where tuned has a directory.
+    pub tuned: Option<String>,
 }

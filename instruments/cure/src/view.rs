@@ -1,7 +1,7 @@
 //! What a person sees of a cure: the plan before, and afterwards what was tried, what was kept and how to undo it.
 
-use crate::args::Objective;
-use crate::summary::{CureSummary, Remedy};
+use crate::objective::Objective;
+use crate::summary::{CureSummary, Persisted, Remedy};
 use quaver_cure_analysis::{Effect, Settled, TrialVerdict};
 use quaver_instrument::facts::RunFacts;
 use quaver_instrument::head::head;
@@ -10,17 +10,9 @@ use quaver_view::{
     Axis, Block, Cell, Chart, Colour, Data, Document, Quantity, Section, Series, Style, Table, Text, Xy, text,
 };
 
-/// A value of the objective.
-fn value(objective: Objective, value: f64) -> Cell {
-    match objective {
-        Objective::LateShare => Cell::Share(value),
-        Objective::P999 | Objective::Worst => Cell::Duration(value as i64),
-    }
-}
-
 fn interval(objective: Objective, effect: &Effect) -> Cell {
     effect.interval.map_or(Cell::Missing, |ends| {
-        let of = |end| Box::new(Cell::difference(value(objective, end)));
+        let of = |end| Box::new(Cell::difference(objective.cell(end)));
         Cell::Interval(of(ends.low), of(ends.high))
     })
 }
@@ -51,15 +43,16 @@ pub fn document(summary: &CureSummary, facts: &RunFacts) -> Document {
         summary.cpus.iter().map(u16::to_string).collect::<Vec<_>>().join(","),
         summary.interface.as_ref().map_or_else(String::new, |name| format!(", interface {name}"))
     );
-    let mut document = head(facts, ("receiver", whom.into()), None);
+    let mut document =
+        head(facts, (if summary.objective.is_of_loops() { "loops" } else { "receiver" }, whom.into()), None);
     document.fact("objective", summary.objective.words());
     document.fact("seed", summary.seed.to_string());
     document.verdict = Some(verdict(summary));
     document.incomplete = !summary.complete;
     document.warnings = summary.warnings.iter().map(Text::from).collect();
     if let Some(effect) = summary.proof.as_ref().and_then(|proof| proof.effect) {
-        document.tile("Before", value(summary.objective, effect.without), "fresh blocks without");
-        document.tile("After", value(summary.objective, effect.with), "fresh blocks with all that helped");
+        document.tile("Before", summary.objective.cell(effect.without), "fresh blocks without");
+        document.tile("After", summary.objective.cell(effect.with), "fresh blocks with all that helped");
     }
     proof(&mut document, summary);
     if !summary.remedies.is_empty() {
@@ -83,8 +76,8 @@ fn verdict(summary: &CureSummary) -> Text {
         (Some(effect), false) => text!(
             "The {} fell from {} to {} in fresh blocks (p {}). Kept: {}.",
             summary.objective.words(),
-            value(summary.objective, effect.without),
-            value(summary.objective, effect.with),
+            summary.objective.cell(effect.without),
+            summary.objective.cell(effect.with),
             p_value(effect.p),
             summary.kept.join(", ")
         ),
@@ -97,9 +90,9 @@ fn proof(document: &mut Document, summary: &CureSummary) {
     let mut table = Table::new(["", "without", "with", "difference", "95 % interval", "p", "rounds"]);
     table.row([
         Cell::from("all that helped"),
-        value(summary.objective, effect.without),
-        value(summary.objective, effect.with),
-        Cell::difference(value(summary.objective, effect.difference)),
+        summary.objective.cell(effect.without),
+        summary.objective.cell(effect.with),
+        Cell::difference(summary.objective.cell(effect.difference)),
         interval(summary.objective, &effect),
         p_value(effect.p),
         Cell::Count(effect.rounds.into()),
@@ -112,13 +105,9 @@ fn proof(document: &mut Document, summary: &CureSummary) {
 
 /// The objective of each block of the proof, round by round.
 fn proof_chart(summary: &CureSummary) -> Chart {
-    let quantity = match summary.objective {
-        Objective::LateShare => Quantity::Share,
-        Objective::P999 | Objective::Worst => Quantity::Duration,
-    };
     let mut plot = Xy::new(
         Axis::linear("round of the proof", Quantity::Count),
-        Axis::linear(summary.objective.words(), quantity),
+        Axis::linear(summary.objective.words(), summary.objective.quantity()),
     );
     for (arm, name) in [(0, "without"), (1, "with")] {
         let of_arm = summary.proof_blocks.iter().filter(|block| block.arm == arm);
@@ -147,16 +136,17 @@ fn remedies(summary: &CureSummary) -> Section {
     ]);
     for remedy in &summary.remedies {
         let of = |get: fn(&Effect) -> f64| {
-            remedy.effect.as_ref().map_or(Cell::Missing, |effect| value(summary.objective, get(effect)))
+            remedy.effect.as_ref().map_or(Cell::Missing, |effect| summary.objective.cell(get(effect)))
         };
         table.row([
             Cell::from(remedy.id.clone()),
             remedy.cause_share.map_or(Cell::Missing, Cell::Share),
             of(|effect| effect.without),
             of(|effect| effect.with),
-            remedy.effect.as_ref().map_or(Cell::Missing, |effect| {
-                Cell::difference(value(summary.objective, effect.difference))
-            }),
+            remedy
+                .effect
+                .as_ref()
+                .map_or(Cell::Missing, |effect| Cell::difference(summary.objective.cell(effect.difference))),
             remedy.effect.as_ref().map_or(Cell::Missing, |effect| interval(summary.objective, effect)),
             remedy.effect.as_ref().map_or(Cell::Missing, evidence),
             remedy.effect.as_ref().map_or(Cell::Missing, |effect| Cell::Count(effect.rounds.into())),
@@ -200,7 +190,8 @@ fn causes(document: &mut Document, summary: &CureSummary) {
     if summary.causes.is_empty() {
         return;
     }
-    let mut table = Table::new(["source", "cause", "share of late time"]).first_rows(30).terminal_first(8);
+    let share = if summary.objective.is_of_loops() { "share of noise" } else { "share of late time" };
+    let mut table = Table::new(["source", "cause", share]).first_rows(30).terminal_first(8);
     for cause in &summary.causes {
         table.row([
             Cell::from(cause.source.clone()),
@@ -221,8 +212,17 @@ fn undo(document: &mut Document, summary: &CureSummary) {
             .code("quaver tune revert")
             .plain(" takes all of it back; ")
             .code("quaver tune status")
-            .plain(" shows it. A reboot takes it back too."),
+            .plain(match &summary.persisted {
+                Some(_) => " shows it. The next boot sets it again.",
+                None => " shows it. A reboot takes it back too.",
+            }),
     );
+    if let Some(persisted) = &summary.persisted {
+        let Persisted { profile, unit, tuned } = persisted;
+        let files = tuned.iter().fold(profile.clone(), |files, tuned| format!("{files} {tuned}"));
+        let commands = format!("systemctl disable {unit} && rm {files}");
+        section.push(Block::Note(Text::default().code(commands).plain(" ends that.")));
+    }
     for remedy in summary.remedies.iter().filter(|remedy| summary.kept.contains(&remedy.id)) {
         section.push(Block::Note(text!(
             "{}: {} (risk: {})",
@@ -267,7 +267,7 @@ fn detectable(summary: &CureSummary) -> String {
     summary.smallest_detectable.map_or_else(
         || "Blocks without a remedy did not differ, so that the smallest effect that can be found is not known.".into(),
         |smallest| {
-            let words = value(summary.objective, smallest);
+            let words = summary.objective.cell(smallest);
             format!(
                 "A change of the {} by less than about {words} is likely to be missed.",
                 summary.objective.words()

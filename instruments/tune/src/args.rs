@@ -14,6 +14,7 @@ Examples:
   quaver tune audit --run runs/chase-...       the same, with what each source cost in that run
   quaver tune plan --cpu 3 --interface eth0    what would be set, in which order, at what risk
   sudo quaver tune apply --cpu 3 --interface eth0
+  sudo quaver tune apply profile.toml          what `quaver cure` proved and kept in a run
   sudo quaver tune revert                      everything as it was, byte for byte
 
 How it stays safe: before a setting is written, its old value is on disk (/var/lib/quaver).
@@ -120,10 +121,13 @@ pub struct PlanArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit status: 0 all is as asked for; 3 not permitted, or the kernel did not take some of it (the
-page says which and why); 5 the journal is damaged; 6 somebody else changed a setting after us, or
-another quaver is changing settings. What took stays until `quaver tune revert`, also where
-something else did not take.")]
+page says which and why); 5 the journal is damaged, or the profile is none; 6 somebody else changed a
+setting after us, or another quaver is changing settings; 130 interrupted, and put back. What took
+stays until `quaver tune revert`, also where something else did not take.")]
 pub struct ApplyArgs {
+    /// A profile of settings, such as the profile.toml of a run of `quaver cure`: set this, and no row of the catalogue
+    #[arg(value_name = "PROFILE", conflicts_with_all = ["cpu", "interface", "only", "except", "dry_run"])]
+    pub profile: Option<PathBuf>,
     /// For whom
     #[command(flatten)]
     pub target: TargetArgs,
@@ -133,6 +137,9 @@ pub struct ApplyArgs {
     /// Change nothing; show the plan
     #[arg(long)]
     pub dry_run: bool,
+    /// Put it back after this time. The process stays until then, and Ctrl-C puts it back at once
+    #[arg(long = "for", value_parser = quantity::duration, conflicts_with = "dry_run", value_name = "TIME")]
+    pub lease: Option<Duration>,
     /// Also set what somebody else changed after us
     #[arg(long)]
     pub force: bool,
@@ -148,6 +155,9 @@ Exit status: 0 nothing of ours is left; 3 not permitted; 5 the journal is damage
 left: somebody else changed it, or it cannot be reached now (a CPU that is offline, another network
 namespace). It stays in the journal.")]
 pub struct RevertArgs {
+    /// Put back the sources of this profile alone
+    #[arg(value_name = "PROFILE", conflicts_with_all = ["only", "except", "at_boot"])]
+    pub profile: Option<PathBuf>,
     /// Which sources
     #[command(flatten)]
     pub selection: SelectionArgs,

@@ -11,6 +11,7 @@ pub mod audit;
 pub mod boot;
 pub mod catalogue;
 pub mod plan;
+pub mod profile;
 pub mod survey;
 
 use quaver_instrument::registry::Instrument;

@@ -137,6 +137,11 @@ fn plan_boot(plan: &mut Plan, one: &Audited, set: bool) -> bool {
 }
 
 impl Plan {
+    /// Its changes, in the order in which they are made.
+    pub fn changes(&self) -> Vec<Change> {
+        self.changes.iter().map(|planned| planned.change.clone()).collect()
+    }
+
     /// The options against what hurts that nothing at run time replaces, as they stand on a command line.
     pub fn command_line(&self) -> String {
         let wanted = self.boot.iter().filter(|planned| planned.hurts && !planned.instead);
@@ -176,25 +181,30 @@ pub enum StepResult {
 }
 
 impl Step {
+    /// Whether it was changed, so that there is something to put back.
+    pub fn changed(&self) -> bool {
+        matches!(&self.result, StepResult::Done(applied) if matches!(applied.outcome, Outcome::Set | Outcome::Different))
+    }
+
     /// Whether the setting is as asked for.
     pub fn took(&self) -> bool {
         matches!(&self.result, StepResult::Done(applied) if matches!(applied.outcome, Outcome::Set | Outcome::AlreadySo))
     }
 }
 
-/// Makes the changes of a plan, each verified by reading it back. A change that does not take stops none of the others.
-/// `go_on` is asked before each.
+/// Makes changes, each verified by reading it back. A change that does not take stops none of the others. `go_on` is asked
+/// before each.
 ///
 /// # Errors
 /// When the journal cannot be kept: then nothing more is changed.
 pub fn apply(
     session: &mut Session,
-    plan: &Plan,
+    changes: &[Change],
     force: bool,
     go_on: &dyn Fn() -> bool,
 ) -> Result<Vec<Step>, TuneError> {
     let mut steps: Vec<Step> = Vec::new();
-    for PlannedChange { row, change } in plan.changes.iter().take_while(|_| go_on()) {
+    for change in changes.iter().take_while(|_| go_on()) {
         let result = match session.apply(&change.clone().forced(force)) {
             Ok(applied) => StepResult::Done(applied),
             Err(error @ TuneError::BadJournal { .. }) => return Err(error),
@@ -206,7 +216,7 @@ pub fn apply(
             },
         };
         let (knob, value) = (change.knob.clone(), change.value.clone());
-        steps.push(Step { row: row.id.clone(), knob, value, result });
+        steps.push(Step { row: change.row.clone().unwrap_or_default(), knob, value, result });
     }
     Ok(steps)
 }

@@ -26,6 +26,15 @@ fn whom(target: &Target) -> String {
     format!("receiver on CPU {}{interface}", cpus.join(","))
 }
 
+/// What settings were made for.
+#[derive(Clone, Copy, Debug)]
+pub enum Whom<'a> {
+    /// A receiver.
+    Receiver(Option<&'a Target>),
+    /// Whatever a profile was made for.
+    Profile(&'a Path),
+}
+
 /// A section of so many items, unless there are none.
 fn counted(document: &mut Document, id: &str, title: &str, number: usize, block: impl Into<Block>) {
     if number > 0 {
@@ -182,8 +191,12 @@ fn boot(document: &mut Document, plan: &Plan) {
 }
 
 /// What was set, and what did not take.
-pub fn applied(target: &Target, recovered: &[Undone], steps: &[Step]) -> Document {
-    let mut document = document("apply", whom(target));
+pub fn applied(for_whom: Whom<'_>, recovered: &[Undone], steps: &[Step]) -> Document {
+    let title = match for_whom {
+        Whom::Receiver(target) => target.map_or_else(String::new, whom),
+        Whom::Profile(path) => format!("profile {}", path.display()),
+    };
+    let mut document = document("apply", title);
     let left: Vec<Finding> = recovered.iter().map(undone).collect();
     counted(&mut document, "recovered", "Left by a killed process", left.len(), left);
     let (took, refused): (Vec<&Step>, Vec<&Step>) = steps.iter().partition(|step| step.took());
@@ -193,7 +206,11 @@ pub fn applied(target: &Target, recovered: &[Undone], steps: &[Step]) -> Documen
     document.section(if took.is_empty() { set } else { set.with(took) });
     let refused: Vec<Finding> = refused.into_iter().map(not_accepted).collect();
     counted(&mut document, "not-accepted", "Not accepted", refused.len(), refused);
-    next(&mut document, "To restore", "sudo quaver tune revert", "");
+    let command = match for_whom {
+        Whom::Receiver(_) => "sudo quaver tune revert".to_owned(),
+        Whom::Profile(path) => format!("sudo quaver tune revert {}", path.display()),
+    };
+    next(&mut document, "To restore", &command, "");
     document
 }
 

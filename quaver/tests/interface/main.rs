@@ -32,7 +32,7 @@ const RUNS: [(&str, &str, &str); 13] = [
     ("probe-mesh", "MeshSummary", "tests/"),
     ("capture-compare", "CompareSummary", "samples.parquet"),
     ("study", "StudySummary", "cells/ cost.json dummy.parquet"),
-    ("cure", "CureSummary.not_tried", "measured/"),
+    ("cure", "CureSummary.not_tried", "profile.toml measured/"),
     ("sync", "SyncSummary", "sync/ names.json timeline.perfetto-trace"),
     ("sync-bench", "BenchSummary", "recordings/"),
     ("sim", "SimSummary", "machine.toml cure.toml intervals.parquet lanes.json timeline.perfetto-trace"),

@@ -1,18 +1,21 @@
 //! `quaver cure`: measure, choose, try, prove, keep.
 
 mod choice;
+mod keep;
 mod of_threads;
+#[cfg(test)]
+mod simulated;
 mod site;
 mod trial;
 
 use crate::args::CureArgs;
+use crate::objective::Objective;
 use crate::runs::CureDigest;
 use crate::summary::{CURE_SCHEMA, CureSummary, FoundCause, Proof};
 use crate::view;
 use anyhow::Context;
 use choice::Candidate;
-use of_threads::{Involved, OTHERS_ELSEWHERE, RECEIVER_CLASS};
-use quaver_chase::digest::ChaseDigest;
+use of_threads::{OTHERS_ELSEWHERE, RECEIVER_CLASS};
 use quaver_cure_analysis::{
     BlockFigures, Settled, TrialPlan, TrialVerdict, judge, judge_proof, least_time, more_rounds, plan,
     smallest_detectable,
@@ -20,6 +23,7 @@ use quaver_cure_analysis::{
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
 use quaver_host::settings::journal::{DIRECTORY, Session};
+use quaver_host::settings::knob::Knob;
 use quaver_host::settings::{Journal, JournalPlace};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::facts::run_facts;
@@ -29,14 +33,17 @@ use quaver_instrument::registry::Analyzed;
 use quaver_instrument::results;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+use quaver_tune::profile;
 use quaver_tune::verb::costs::by_source;
+use quaver_tune::verb::lease;
 use quaver_view::Cell;
 use serde_json::json;
-use site::Site;
+use site::{Found, Site};
+use std::collections::BTreeSet;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use trial::{Arm, Rounds, Trial};
+use trial::{Arm, Place, Rounds, Trial};
 
 /// Bare blocks before the plan is made: they show how blocks differ and how long one takes.
 const BARE_BLOCKS: u32 = 5;
@@ -65,8 +72,9 @@ pub fn run(args: &CureArgs) -> anyhow::Result<ExitCode> {
         interrupt: &interrupt,
         progress: &progress,
         began,
+        run: &run,
     };
-    let summary = cure.all(&place, session)?;
+    let (summary, kept) = cure.all(&place, session)?;
     drop(cure);
     drop(progress);
     let interrupted = interrupt.requested();
@@ -78,7 +86,14 @@ pub fn run(args: &CureArgs) -> anyhow::Result<ExitCode> {
     let value = digest.summary()?;
     let page = digest.page(&run)?;
     let found = results::Found::of_run(&value, &run).ended(interrupted.then_some(ExitCode::Interrupted));
-    results::print(&found, || page, output.json, &output.fail_if)
+    let status = results::print(&found, || page, output.json, &output.fail_if)?;
+    if args.persist && digest.summary.persisted.is_none() && !digest.summary.kept.is_empty() {
+        return Ok(ExitCode::Output);
+    }
+    match args.keep_for {
+        Some(time) => Ok(lease::end(&place, kept, time, &interrupt)?.unwrap_or(status)),
+        None => Ok(status),
+    }
 }
 
 /// Refuses what cannot be done before anything is measured.
@@ -90,6 +105,19 @@ fn check(args: &CureArgs) -> anyhow::Result<()> {
     if let Some(id) = args.only.iter().chain(&args.except).find(unknown) {
         let message = format!("{id}: unknown source; quaver tune audit lists them");
         return Err(failure(ExitCode::Usage, message));
+    }
+    let objective = args.objective();
+    if args.noise()?.is_some() != objective.is_of_loops() {
+        let message =
+            "--objective noise-share is of loops (quaver cure noise CPUS), and every other one of a stream";
+        return Err(failure(ExitCode::Usage, message));
+    }
+    if (objective == Objective::DeadlineMisses) != args.deadline.is_some() {
+        let message = "--objective deadline-misses and --deadline TIME need each other";
+        return Err(failure(ExitCode::Usage, message));
+    }
+    if args.persist {
+        profile::check_host(&args.persist_below)?;
     }
     if !args.dry_run && !args.yes && !std::io::stdin().is_terminal() {
         let message = "there is no terminal to confirm the plan at: add --yes to go on without asking, or --dry-run to \
@@ -114,27 +142,30 @@ fn begin(args: &CureArgs) -> anyhow::Result<(RunDir, Manifest)> {
 type Planned = (TrialPlan, Vec<BlockFigures>, Duration);
 
 /// A cure under way.
-struct Cure<'a> {
+struct Cure<'a, P> {
     args: &'a CureArgs,
-    site: Site<'a>,
+    site: P,
     interrupt: &'a Interrupt,
     progress: &'a Progress,
     began: Instant,
+    run: &'a RunDir,
 }
 
-impl Cure<'_> {
-    fn all(&self, place: &JournalPlace, session: Option<Session>) -> anyhow::Result<CureSummary> {
+/// What a cure found and did, and the settings that it kept.
+type Cured = (CureSummary, BTreeSet<Knob>);
+
+impl Cure<'_, Site<'_>> {
+    fn all(&self, place: &JournalPlace, session: Option<Session>) -> anyhow::Result<Cured> {
         let length =
             (self.args.chase.duration / 16).clamp(Duration::from_millis(500), Duration::from_secs(20));
         self.progress.say("finding causes");
-        let (run, found) = self.site.find_causes(length)?;
-        let mut summary = self.summary(&found, &run)?;
+        let found = self.site.find_causes(length)?;
+        let mut summary = self.summary(&found);
         if self.interrupt.requested() {
             return Ok(ended(summary, "it was interrupted before anything was set"));
         }
         let mut candidates = self.choose(place, &found, &mut summary)?;
-        drop(found);
-        let Some(planned) = self.plan(&mut candidates, &mut summary)? else { return Ok(summary) };
+        let Some(planned) = self.plan(&mut candidates, &mut summary)? else { return Ok(unchanged(summary)) };
         summary.complete = true;
         if self.args.dry_run {
             return Ok(ended(summary, "this was a dry run, so nothing was set"));
@@ -142,55 +173,20 @@ impl Cure<'_> {
         if !self.confirmed(&summary)? {
             return Ok(ended(summary, "the plan was not confirmed, so nothing was set"));
         }
-        let Some(session) = session else { return Ok(summary) };
+        let Some(session) = session else { return Ok(unchanged(summary)) };
         self.try_and_prove(session, planned, &candidates, summary)
-    }
-
-    fn summary(&self, found: &ChaseDigest, run: &RunDir) -> anyhow::Result<CureSummary> {
-        let target = self.site.target(found)?;
-        let seed = self.args.seed.unwrap_or_else(|| quaver_clock::realtime_ns().unsigned_abs() & 0xffff_ffff);
-        let chase = &found.analysis.summary;
-        let cause = |one: &quaver_analysis::summary::CauseSummary| FoundCause {
-            source: one.source.clone(),
-            name: one.name.clone(),
-            share: one.share,
-        };
-        Ok(CureSummary {
-            schema: CURE_SCHEMA.to_owned(),
-            objective: self.args.objective,
-            allow: self.args.allow,
-            seed,
-            cpus: target.cpus,
-            interface: target.interface,
-            interface_of_ours: self.site.interface_of_ours(),
-            measured: run.path().display().to_string(),
-            causes: chase.causes.iter().map(cause).collect(),
-            plan: None,
-            smallest_detectable: None,
-            remedies: Vec::new(),
-            not_tried: Vec::new(),
-            proof: None,
-            kept: Vec::new(),
-            outcome: String::new(),
-            complete: false,
-            trial_blocks: Vec::new(),
-            proof_blocks: Vec::new(),
-            warnings: Vec::new(),
-        })
     }
 
     fn choose(
         &self,
         place: &JournalPlace,
-        found: &ChaseDigest,
+        found: &Found,
         summary: &mut CureSummary,
     ) -> anyhow::Result<Vec<Candidate>> {
-        let target = self.site.target(found)?;
-        let costs = by_source(&found.analysis.summary.causes);
-        let involved = Involved::of(found, self.args.chase.pid.is_some());
+        let costs = by_source(&found.causes);
         let choice = self.site.within(|| {
-            let mut choice = choice::choose(self.args, place.contact(), &target, &costs);
-            of_threads::add(self.args, place.contact(), &target, &involved, &mut choice);
+            let mut choice = choice::choose(self.args, place.contact(), &found.target, &costs);
+            of_threads::add(self.args, place.contact(), &found.target, &found.involved, &mut choice);
             choice
         })?;
         summary.not_tried = choice.not_tried;
@@ -272,6 +268,40 @@ impl Cure<'_> {
         std::io::stdin().lock().read_line(&mut answer).context("reading the answer")?;
         Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
     }
+}
+
+impl<P: Place> Cure<'_, P> {
+    fn summary(&self, found: &Found) -> CureSummary {
+        let seed = self.args.seed.unwrap_or_else(|| quaver_clock::realtime_ns().unsigned_abs() & 0xffff_ffff);
+        let cause = |one: &quaver_analysis::summary::CauseSummary| FoundCause {
+            source: one.source.clone(),
+            name: one.name.clone(),
+            share: one.share,
+        };
+        CureSummary {
+            schema: CURE_SCHEMA.to_owned(),
+            objective: self.args.objective(),
+            allow: self.args.allow,
+            seed,
+            cpus: found.target.cpus.clone(),
+            interface: found.target.interface.clone(),
+            interface_of_ours: self.site.interface_of_ours(),
+            measured: found.measured.clone(),
+            causes: found.causes.iter().map(cause).collect(),
+            plan: None,
+            smallest_detectable: None,
+            remedies: Vec::new(),
+            not_tried: Vec::new(),
+            proof: None,
+            kept: Vec::new(),
+            persisted: None,
+            outcome: String::new(),
+            complete: false,
+            trial_blocks: Vec::new(),
+            proof_blocks: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
 
     fn try_and_prove(
         &self,
@@ -279,7 +309,7 @@ impl Cure<'_> {
         (plan, bare, overhead): Planned,
         candidates: &[Candidate],
         mut summary: CureSummary,
-    ) -> anyhow::Result<CureSummary> {
+    ) -> anyhow::Result<Cured> {
         let length = Duration::from_nanos(plan.block_ns);
         let (site, interrupt, progress, began) = (&self.site, self.interrupt, self.progress, self.began);
         let base = Vec::new();
@@ -322,7 +352,7 @@ impl Cure<'_> {
     /// have hidden another. None where the user ended it.
     fn choose_by_trial(
         &self,
-        trial: &mut Trial<'_>,
+        trial: &mut Trial<'_, P>,
         (plan, overhead): (TrialPlan, Duration),
         candidates: &[Candidate],
         summary: &mut CureSummary,
@@ -369,43 +399,14 @@ impl Cure<'_> {
         }
         Ok(Some(helping))
     }
-
-    /// Keeps what was proven. Settings of an interface that goes with the cure go too.
-    fn keep(
-        &self,
-        mut session: Session,
-        helping: &[&Candidate],
-        mut summary: CureSummary,
-    ) -> anyhow::Result<CureSummary> {
-        let passing = |one: &&&Candidate| self.site.interface_of_ours() && one.is_of_interface();
-        let kept: Vec<&&Candidate> = helping.iter().filter(|one| !passing(one)).collect();
-        for one in helping.iter().filter(passing) {
-            summary.warnings.push(format!(
-                "{}: proven on an interface that was made for this cure and is gone: on yours, quaver tune apply --only {} \
-                 --interface NAME",
-                one.remedy.id, one.remedy.id
-            ));
-        }
-        let (interrupt, progress, began) = (self.interrupt, self.progress, self.began);
-        let (bare, base) = (Vec::new(), Vec::new());
-        let mut trial =
-            Trial { site: &self.site, session: &mut session, bare, base, interrupt, progress, began };
-        let changes: Vec<_> = kept.iter().flat_map(|one| one.changes.clone()).collect();
-        let (_, refused) = trial.set(&changes)?;
-        if let Some(reason) = refused {
-            trial.put_back()?;
-            return Ok(ended(summary, &format!("proven, yet not kept, since {reason}")));
-        }
-        summary.kept = kept.iter().map(|one| one.remedy.id.clone()).collect();
-        session.keep().context("keeping the settings")?;
-        let gone = "what was proven belongs to an interface that was made for this cure and is gone";
-        let outcome = if summary.kept.is_empty() { gone } else { "proven" };
-        Ok(ended(summary, outcome))
-    }
 }
 
-fn ended(summary: CureSummary, outcome: &str) -> CureSummary {
-    CureSummary { outcome: outcome.to_owned(), ..summary }
+fn ended(summary: CureSummary, outcome: &str) -> Cured {
+    unchanged(CureSummary { outcome: outcome.to_owned(), ..summary })
+}
+
+const fn unchanged(summary: CureSummary) -> Cured {
+    (summary, BTreeSet::new())
 }
 
 /// Standard deviation of a few values.

@@ -1,7 +1,11 @@
 //! Where a cure measures: its stream, its receiver, and how one block goes.
 
-use crate::args::{CureArgs, Objective};
+use super::of_threads::Involved;
+use super::trial::Place;
+use crate::args::CureArgs;
+use crate::objective::{Measured, Objective};
 use anyhow::Context;
+use quaver_analysis::summary::CauseSummary;
 use quaver_chase::args::{ChaseArgs, LabKind};
 use quaver_chase::chase;
 use quaver_chase::chase::observe::Blocks;
@@ -12,7 +16,10 @@ use quaver_host::root::HostRoot;
 use quaver_instrument::args::TierName;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
+use quaver_instrument::quantity::period;
 use quaver_lab_guests::view;
+use quaver_noise::args::NoiseArgs;
+use quaver_noise::digest::NoiseDigest;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_tune::survey::Target;
@@ -27,9 +34,14 @@ const JIFFIES_PER_S: f64 = 100.0;
 /// Dropped at the start of a block of a stream that comes here anyway: two periods of a usual quota.
 const WASH_OUT: Duration = Duration::from_millis(200);
 
+/// Shortest stop of a loop that counts.
+const NOISE_THRESHOLD: Duration = Duration::from_micros(1);
+
 /// A stream with its receiver, measured again and again.
 pub(super) struct Site<'a> {
     args: ChaseArgs,
+    /// CPUs of busy loops, where these are measured in place of a stream.
+    loops: Option<Vec<u16>>,
     objective: Objective,
     ends: Option<Arc<Lab>>,
     interrupt: &'a Interrupt,
@@ -41,7 +53,9 @@ impl<'a> Site<'a> {
     /// Between two namespaces that outlive the blocks where the stream is made here and these can be had, else over loopback.
     pub(super) fn open(args: &CureArgs, directory: &Path, interrupt: &'a Interrupt) -> anyhow::Result<Self> {
         let mut chase = args.chase.clone();
-        let made_here = chase.pid.is_none() && chase.listen.is_none() && chase.from.is_none();
+        let loops = args.noise()?;
+        let made_here =
+            loops.is_none() && chase.pid.is_none() && chase.listen.is_none() && chase.from.is_none();
         let ends = match chase.lab {
             _ if !made_here => None,
             Some(LabKind::Loopback) => None,
@@ -61,37 +75,60 @@ impl<'a> Site<'a> {
         if made_here && ends.is_none() {
             chase.lab = Some(LabKind::Loopback);
         }
+        // Who misses the deadline is late, for the causes too.
+        chase.late = args.deadline.or(chase.late);
         chase.output.output = directory.to_owned();
         chase.output.quiet = true;
         Ok(Self {
             args: chase,
-            objective: args.objective,
+            loops,
+            objective: args.objective(),
             ends: ends.map(Arc::new),
             interrupt,
             blocks: RefCell::default(),
         })
     }
 
-    /// Runs `body` where the receiver's interface is to be seen.
-    pub(super) fn within<T: Send>(&self, body: impl FnOnce() -> T + Send) -> anyhow::Result<T> {
-        match &self.ends {
-            None => Ok(body()),
-            Some(lab) => view::within(&lab.sink, body)
-                .map_err(|error| failure(ExitCode::Unsupported, error.to_string())),
-        }
-    }
-
-    /// Whether the receiver's interface goes when this does.
-    pub(super) fn interface_of_ours(&self) -> bool {
-        self.ends.is_some()
-    }
-
     /// Finds the causes, with the best tier.
-    pub(super) fn find_causes(&self, length: Duration) -> anyhow::Result<(RunDir, ChaseDigest)> {
+    pub(super) fn find_causes(&self, length: Duration) -> anyhow::Result<Found> {
+        if let Some(cpus) = &self.loops {
+            let digest = self.loop_for(cpus, length, self.args.tier)?;
+            let target = Target { cpus: cpus.clone(), interface: None, process: None };
+            let (causes, measured) = (digest.analysis.summary.causes, digest.facts.directory);
+            return Ok(Found { measured, causes, target, involved: Involved::default() });
+        }
         let args = ChaseArgs { duration: length, no_cost: true, ..self.args.clone() };
         let (run, manifest) = self.measure(&args)?;
         let digest = chase::conclude(&run, manifest, true)?;
-        Ok((run, digest))
+        let target = self.target(&digest)?;
+        let involved = Involved::of(&digest, self.args.pid.is_some());
+        let measured = run.path().display().to_string();
+        Ok(Found { measured, causes: digest.analysis.summary.causes, target, involved })
+    }
+
+    /// Lets loops run in a thread of its own, for the same reason as [`Site::measure`].
+    fn loop_for(
+        &self,
+        cpus: &[u16],
+        duration: Duration,
+        tier: Option<TierName>,
+    ) -> anyhow::Result<NoiseDigest> {
+        let ChaseArgs { fifo, output, .. } = &self.args;
+        let args = NoiseArgs {
+            cpus: Some(cpus.to_vec()),
+            duration,
+            threshold: NOISE_THRESHOLD,
+            dummy: false,
+            period: period("7.41us").map_err(anyhow::Error::msg)?,
+            fifo: *fifo,
+            tier,
+            output: output.clone(),
+        };
+        std::thread::scope(|scope| {
+            let measure = || quaver_noise::record::digest(&args, self.interrupt, || Ok(()));
+            let looped = quaver_waiting::start_in(scope, "quaver-noise", measure).context("measuring")?;
+            looped.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     }
 
     /// Measures in a thread of its own, since a chase keeps the thread that calls it off the CPUs of its source and sink: the
@@ -131,7 +168,7 @@ impl<'a> Site<'a> {
     }
 
     /// The receiver, as the first measurement saw it.
-    pub(super) fn target(&self, found: &ChaseDigest) -> anyhow::Result<Target> {
+    fn target(&self, found: &ChaseDigest) -> anyhow::Result<Target> {
         let receiver = found.manifest.analysis.as_ref().and_then(|facts| facts.receiver.cpu);
         let Some(cpu) = receiver.or(self.args.sink_cpu) else {
             let message = "the receiver keeps to no CPU, so that no CPU's settings are its own: give it one (taskset -cp)";
@@ -146,43 +183,79 @@ impl<'a> Site<'a> {
         })
     }
 
-    /// Measures one block. None where the user ended it.
-    pub(super) fn block(&self, length: Duration) -> anyhow::Result<Option<BlockFigures>> {
+    /// The figures of a block, whose run goes. None where the user ended it.
+    fn figures(
+        &self,
+        block: OfBlock<'_>,
+        measured: Measured<'_>,
+        length: Duration,
+        busy_cpus: f64,
+    ) -> anyhow::Result<Option<BlockFigures>> {
+        let OfBlock { directory, cut_short } = block;
+        std::fs::remove_dir_all(directory).with_context(|| format!("removing {directory}"))?;
+        if self.interrupt.requested() {
+            return Ok(None);
+        }
+        if let Some(reason) = cut_short {
+            return Err(failure(ExitCode::Peer, reason));
+        }
+        let figures = self.objective.figures(measured, length.as_secs_f64(), busy_cpus);
+        figures.map(Some).context("a block measured nothing")
+    }
+}
+
+impl Place for Site<'_> {
+    fn within<T: Send>(&self, body: impl FnOnce() -> T + Send) -> anyhow::Result<T> {
+        match &self.ends {
+            None => Ok(body()),
+            Some(lab) => view::within(&lab.sink, body)
+                .map_err(|error| failure(ExitCode::Unsupported, error.to_string())),
+        }
+    }
+
+    fn interface_of_ours(&self) -> bool {
+        self.ends.is_some()
+    }
+
+    fn block(&self, length: Duration) -> anyhow::Result<Option<BlockFigures>> {
+        if let Some(cpus) = &self.loops {
+            std::thread::sleep(WASH_OUT);
+            let (began, before) = (Instant::now(), busy_s());
+            let digest = self.loop_for(cpus, length, Some(TierName::User))?;
+            let busy_cpus = (busy_s() - before) / began.elapsed().as_secs_f64();
+            let of_block =
+                OfBlock { directory: &digest.facts.directory, cut_short: digest.manifest.interrupted };
+            return self.figures(of_block, Measured::Loops(&digest.analysis.summary.cpus), length, busy_cpus);
+        }
         let (began, before) = (Instant::now(), busy_s());
         let recorder = self.blocks.borrow_mut().take();
         let digest = match recorder {
             Some(blocks) => self.observed_block(blocks, length)?,
             None => self.block_of_its_own(length)?,
         };
-        let (took, after) = (began.elapsed(), busy_s());
-        let directory = &digest.facts.directory;
-        std::fs::remove_dir_all(directory).with_context(|| format!("removing {directory}"))?;
-        if self.interrupt.requested() {
-            return Ok(None);
-        }
-        if let Some(reason) = digest.manifest.interrupted {
-            return Err(failure(ExitCode::Peer, reason));
-        }
-        let summary = digest.analysis.summary;
-        let losses = &summary.losses;
-        let lost = losses.network.unwrap_or(0)
-            + losses.nic_ring.unwrap_or(0)
-            + losses.stack.values().sum::<u64>()
-            + losses.socket_buffer.unwrap_or(0)
-            + losses.unaccounted;
-        let received = losses.received.max(1) as f64;
-        let objective = match self.objective {
-            Objective::LateShare => summary.lateness.packets as f64 / received,
-            Objective::P999 => summary.lateness.distribution.p99_9_ns as f64,
-            Objective::Worst => summary.lateness.distribution.max_ns as f64,
-        };
-        Ok(Some(BlockFigures {
-            objective,
-            lost_share: lost as f64 / (received + lost as f64),
-            received_per_s: losses.received as f64 / length.as_secs_f64(),
-            busy_cpus: (after - before) / took.as_secs_f64(),
-        }))
+        let busy_cpus = (busy_s() - before) / began.elapsed().as_secs_f64();
+        let of_block = OfBlock { directory: &digest.facts.directory, cut_short: digest.manifest.interrupted };
+        self.figures(of_block, Measured::Stream(&digest.analysis.summary), length, busy_cpus)
     }
+}
+
+/// The run of a block.
+struct OfBlock<'a> {
+    directory: &'a str,
+    /// Why it ended early.
+    cut_short: Option<String>,
+}
+
+/// What the first measurement found.
+pub(super) struct Found {
+    /// Its run.
+    pub(super) measured: String,
+    /// Causes, the largest first.
+    pub(super) causes: Vec<CauseSummary>,
+    /// Whose settings matter.
+    pub(super) target: Target,
+    /// Threads that matter.
+    pub(super) involved: Involved,
 }
 
 fn online() -> Vec<u16> {

@@ -1,7 +1,6 @@
 //! Blocks with and without remedies, in random order, by one turn at the journal.
 
 use super::choice::Candidate;
-use super::site::Site;
 use anyhow::Context;
 use quaver_cure_analysis::{Block, BlockFigures, Guard, Settled, block_order, gross_harm, settled};
 use quaver_host::root::HostRoot;
@@ -12,14 +11,27 @@ use quaver_host::settings::{TuneError, contact};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// What was set for a block, and what each setting said then.
 type InForce = Vec<(Change, Vec<u8>)>;
 
+/// Where blocks are measured.
+pub(super) trait Place {
+    /// Runs `body` where the receiver's interface is to be seen.
+    fn within<T: Send>(&self, body: impl FnOnce() -> T + Send) -> anyhow::Result<T>;
+
+    /// Measures one block. None where the user ended it.
+    fn block(&self, length: Duration) -> anyhow::Result<Option<BlockFigures>>;
+
+    /// Whether the receiver's interface goes when this does.
+    fn interface_of_ours(&self) -> bool;
+}
+
 /// Remedies being tried.
-pub(super) struct Trial<'a> {
-    pub(super) site: &'a Site<'a>,
+pub(super) struct Trial<'a, P> {
+    pub(super) site: &'a P,
     pub(super) session: &'a mut Session,
     /// Blocks without a remedy so far, those before the trial included.
     pub(super) bare: Vec<BlockFigures>,
@@ -67,13 +79,16 @@ impl Arm {
     }
 }
 
-impl Trial<'_> {
+impl<P: Place> Trial<'_, P> {
     /// Goes through all rounds, and says whether the user let it. Void blocks stay in the list. Without an arm left it ends.
     /// Nothing of it is in force afterwards.
     pub(super) fn rounds(&mut self, arms: &mut [Arm], design: Rounds) -> anyhow::Result<(Vec<Block>, bool)> {
         let Rounds { first, count: rounds, length, seed, may_end_early } = design;
         let mut blocks: Vec<Block> = Vec::new();
         let mut none = Arm { name: "no remedy".to_owned(), ..Arm::default() };
+        // Watched once: the kernel takes its time to let go of a watch.
+        let all = self.base.iter().chain(arms.iter().flat_map(|arm| &arm.changes));
+        let mut writers = self.watch(all.cloned().collect())?;
         for round in 0..rounds {
             if !arms.iter().any(Arm::is_tried) || !none.is_tried() {
                 break;
@@ -85,7 +100,8 @@ impl Trial<'_> {
                 if !arm.is_tried() {
                     continue;
                 }
-                let Some(block) = self.one(arm, (first + round, number), length)? else {
+                let place = (first + round, number);
+                let Some(block) = self.one(arm, place, length, writers.as_mut())? else {
                     return Ok((blocks, false));
                 };
                 blocks.push(block);
@@ -104,10 +120,13 @@ impl Trial<'_> {
         arm: &mut Arm,
         (round, number): (u32, usize),
         length: Duration,
+        mut writers: Option<&mut Writers>,
     ) -> anyhow::Result<Option<Block>> {
         let void = |reason: String| Block { round, arm: number, figures: None, void: Some(reason) };
         let changes = [&self.base[..], &arm.changes].concat();
-        let mut writers = self.watch(&changes)?;
+        // What was written before is no matter of this block.
+        let mut heard = || writers.as_mut().and_then(|writers| writers.others().ok());
+        heard();
         let (in_force, refused) = self.set(&changes)?;
         if let Some(reason) = refused {
             self.put_back()?;
@@ -115,11 +134,17 @@ impl Trial<'_> {
             return Ok(Some(void(reason)));
         }
         let measured = self.site.block(length);
-        let others = writers.as_mut().and_then(|writers| writers.others().ok());
+        let paths = self.paths(&changes);
+        let others = heard().map(|mut others| {
+            others.retain(|writer| paths.contains(&writer.path));
+            others
+        });
         let changed = self.changed_by_others(&in_force)?;
         let undone = self.put_back()?;
-        let foreign =
-            undone.into_iter().find(|one| matches!(one.fate, Fate::Foreign { .. })).map(|one| one.knob);
+        // What was found so in an earlier block stays in the journal.
+        let of_block = |knob: &Knob| changes.iter().any(|change| change.knob == *knob);
+        let is_foreign = |one: &Undone| matches!(one.fate, Fate::Foreign { .. }) && of_block(&one.knob);
+        let foreign = undone.into_iter().find(is_foreign).map(|one| one.knob);
         let Some(figures) = measured? else { return Ok(None) };
         if let Some(reason) = written(changed.or(foreign).as_ref(), others, self.session.contact().root()) {
             arm.withdrawn = Some(reason.clone());
@@ -144,11 +169,15 @@ impl Trial<'_> {
     }
 
     /// Watches who else writes the files of these settings; none where the host does not let that be seen.
-    fn watch(&self, changes: &[Change]) -> anyhow::Result<Option<Writers>> {
-        let (site, root) = (self.site, self.session.contact().root().clone());
-        let paths = changes.iter().filter_map(|change| change.knob.path()).map(|path| root.path(&path));
-        let paths: Vec<_> = paths.collect();
-        site.within(|| Writers::watch(paths).ok())
+    fn watch(&self, changes: Vec<Change>) -> anyhow::Result<Option<Writers>> {
+        let paths = self.paths(&changes);
+        self.site.within(|| Writers::watch(paths).ok())
+    }
+
+    /// Files of these settings.
+    fn paths(&self, changes: &[Change]) -> Vec<PathBuf> {
+        let root = self.session.contact().root();
+        changes.iter().filter_map(|change| change.knob.path()).map(|path| root.path(&path)).collect()
     }
 
     /// The first setting that no longer says what it said when it was set.
@@ -228,6 +257,9 @@ fn has_ended(change: &Change, error: &TuneError) -> bool {
     let of_thread = matches!(change.knob, Knob::Thread { .. } | Knob::Class { .. });
     of_thread && matches!(error, TuneError::Vanished { .. })
 }
+
+#[cfg(test)]
+mod killed;
 
 #[cfg(test)]
 mod tests {

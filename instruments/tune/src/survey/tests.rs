@@ -231,7 +231,7 @@ fn a_plan_is_carried_out_verified_and_put_back() {
     let plan = planned(&machine, &[]);
     let journal = Journal::open(&machine.place());
     let mut session = journal.session("tune apply").expect("nobody else");
-    let steps = apply(&mut session, &plan, false, &|| true).expect("the journal is ours");
+    let steps = apply(&mut session, &plan.changes(), false, &|| true).expect("the journal is ours");
     session.keep().expect("the journal is ours");
     assert_eq!(steps.len(), plan.changes.len());
     let failed: BTreeSet<String> =
@@ -283,7 +283,7 @@ fn a_plan_that_is_broken_off_is_put_back() {
         left.set(left.get() - 1);
         left.get() > 0
     };
-    let steps = apply(&mut session, &plan, false, &go_on).expect("the journal is ours");
+    let steps = apply(&mut session, &plan.changes(), false, &go_on).expect("the journal is ours");
     assert_eq!(steps.len(), 4);
     assert_ne!(machine.listing(), before);
     drop(session);

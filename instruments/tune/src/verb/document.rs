@@ -3,6 +3,7 @@
 use crate::audit::{Audited, Cost};
 use crate::plan::{Plan, Step};
 use crate::survey::{Item, Target};
+use crate::view::Whom;
 use quaver_host::settings::journal::{Status, Undone};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -88,8 +89,13 @@ pub(super) fn plan(target: &Target, plan: &Plan) -> Value {
     )
 }
 
-pub(super) fn applied(target: &Target, recovered: &[Undone], steps: &[Step]) -> Value {
-    of_action("apply", json!({ "target": target, "recovered": recovered, "changes": steps }))
+pub(super) fn applied(whom: Whom<'_>, recovered: &[Undone], steps: &[Step]) -> Value {
+    let mut document = json!({ "recovered": recovered, "changes": steps });
+    match whom {
+        Whom::Receiver(target) => document["target"] = json!(target),
+        Whom::Profile(path) => document["profile"] = json!(path.display().to_string()),
+    }
+    of_action("apply", document)
 }
 
 pub(super) fn reverted(undone: &[Undone]) -> Value {

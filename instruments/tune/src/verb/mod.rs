@@ -2,6 +2,7 @@
 
 pub mod costs;
 mod document;
+pub mod lease;
 
 use crate::args::{
     ApplyArgs, AuditArgs, PlanArgs, RevertArgs, SelectionArgs, StatusArgs, TargetArgs, TuneAction, TuneArgs,
@@ -9,6 +10,7 @@ use crate::args::{
 use crate::audit::{Audited, audit, signs, unplaced};
 use crate::catalogue;
 use crate::plan::{Plan, Selection, Step, StepResult, apply, plan};
+use crate::profile::Profile;
 use crate::survey::{Snapshot, Target, View};
 use crate::view as shown;
 use anyhow::Context;
@@ -139,20 +141,34 @@ fn run_plan(place: &JournalPlace, args: &PlanArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn run_apply(place: &JournalPlace, args: &ApplyArgs) -> anyhow::Result<ExitCode> {
-    let target = target(place, &args.target)?;
+    let profile = args.profile.as_deref().map(Profile::read).transpose()?;
+    let target = if profile.is_some() { None } else { Some(target(place, &args.target)?) };
     let interrupt = Interrupt::catch()?;
     let mut session = Journal::open(place).session("tune apply").context("changing settings")?;
     // What a killed verb left has just been put back, so the plan is made now and not before.
-    let plan = planned(place, &target, &args.selection)?;
+    let changes = match (&profile, &target) {
+        (Some(profile), _) => profile.changes(),
+        (None, Some(target)) => planned(place, target, &args.selection)?.changes(),
+        (None, None) => Vec::new(),
+    };
     let recovered = session.recovered().to_vec();
-    let steps = apply(&mut session, &plan, args.force, &|| !interrupt.requested())?;
+    let steps = apply(&mut session, &changes, args.force, &|| !interrupt.requested())?;
     if interrupt.requested() {
         session.revert().context("restoring settings")?;
         return Err(failure(ExitCode::Interrupted, "interrupted: settings restored"));
     }
     session.keep().context("keeping the settings")?;
-    let summary = document::applied(&target, &recovered, &steps);
-    print(&summary, || shown::applied(&target, &recovered, &steps), args.json, status_of(&steps))
+    let whom = match &args.profile {
+        Some(path) => shown::Whom::Profile(path),
+        None => shown::Whom::Receiver(target.as_ref()),
+    };
+    let summary = document::applied(whom, &recovered, &steps);
+    let status = print(&summary, || shown::applied(whom, &recovered, &steps), args.json, status_of(&steps))?;
+    let changed = steps.iter().filter(|step| step.changed()).map(|step| step.knob.clone()).collect();
+    match args.lease {
+        Some(time) => Ok(lease::end(place, changed, time, &interrupt)?.unwrap_or(status)),
+        None => Ok(status),
+    }
 }
 
 /// The kernel's refusals weigh more than somebody else's changes: the user can do something about them.
@@ -167,7 +183,16 @@ fn status_of(steps: &[Step]) -> Option<ExitCode> {
 }
 
 fn run_revert(place: &JournalPlace, args: &RevertArgs) -> anyhow::Result<ExitCode> {
-    let selection = selection(&args.selection)?;
+    let mut selection = selection(&args.selection)?;
+    if let Some(path) = &args.profile {
+        selection.only = Profile::read(path)?.settings.into_iter().map(|setting| setting.row).collect();
+        if selection.only.is_empty() {
+            return Err(failure(
+                ExitCode::BadInput,
+                format!("{}: the profile has no setting", path.display()),
+            ));
+        }
+    }
     let others = match (args.force, args.forget) {
         (true, _) => Others::Overwrite,
         (_, true) => Others::Forget,

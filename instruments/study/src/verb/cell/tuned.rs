@@ -71,7 +71,7 @@ fn set(rows: &[String], target: Target, journal: &Path) -> anyhow::Result<Sessio
     let view = View::new(place.contact(), &target);
     let found = audit(&view, &Snapshot::take(&view, &signs()), None, None);
     let selection = Selection { only: rows.to_vec(), except: Vec::new() };
-    let steps = apply(&mut session, &plan(&found, &selection), false, &|| true)?;
+    let steps = apply(&mut session, &plan(&found, &selection).changes(), false, &|| true)?;
     let idle = |one: &&Audited| {
         let asked = rows.contains(&one.row.id) && one.verdict != Verdict::Good;
         asked && !steps.iter().any(|step| step.row == one.row.id)
