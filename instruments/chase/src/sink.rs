@@ -19,6 +19,7 @@ use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::recording::Recording;
 use quaver_instrument::recording::command_line;
+use quaver_instrument::rights;
 use quaver_instrument::tier::Choice;
 use quaver_path_record::{ClockEstimate, ClockPair};
 use quaver_probe::sink::{PreparedSink, RunningSink, Sink, SinkOptions};
@@ -46,6 +47,7 @@ pub fn run(args: &SinkArgs) -> anyhow::Result<ExitCode> {
     let learned = learn(args, listen, &options, &interrupt)?;
     let (run, manifest) = measure(args, listen, options, &learned, &interrupt)?;
     let early = quaver_instrument::results::ended_early(&manifest, interrupt.requested());
+    rights::keep(&[], &[run.path()]);
     let digest = conclude(&run, manifest, args.output.quiet)?;
     print_results(&digest, &run, &args.output, early)
 }
@@ -127,6 +129,7 @@ fn measure(
     args.cpu.into_iter().for_each(|cpu| recording.rely_on(cpu, "sink"));
     recording.save_manifest()?;
     let thread = sink.tid();
+    rights::keep_to_send(&[], &[recording.run.path()]);
     let running = sink.go();
     recording.keep_house(warm_up, interrupt, || false, |_| {})?;
     let before = HostState::read(Some(thread));

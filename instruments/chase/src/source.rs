@@ -19,6 +19,7 @@ use quaver_instrument::host_state::{allowed_cpus, keep_off, taken_from_spinner};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::results::{self, Found};
+use quaver_instrument::rights;
 use quaver_probe::source::{Pace, RunningSource, Source, SourceOptions, StreamLength};
 use quaver_probe::thread::ThreadSettings;
 use quaver_store::segments::SegmentReader;
@@ -64,6 +65,7 @@ pub fn run(args: &SourceArgs) -> anyhow::Result<ExitCode> {
     }
     keep_off(&args.cpu.into_iter().collect()).context("leaving the source's CPU to the source")?;
     let mut anchors = AnchorKeeper::start(counter);
+    rights::keep_to_send(&[], &[]);
     let running = source.go();
     watch(args, destination, &running, &mut anchors, &interrupt);
     running.stop();

@@ -258,9 +258,27 @@ pub(crate) const ELSEWHERE: &[Elsewhere] = &[
     ),
     shown(
         DENIED,
-        "compare, scrub, migrate, runs, chase, noise, probe, sync",
+        "compare, scrub, migrate, runs, chase, noise, sync, sink",
         "quaver/tests/faults/confined.rs",
         "whoever_reads_what_others_wrote_has_files_and_no_further_right",
+    ),
+    shown(
+        DENIED,
+        "probe, jitlat",
+        "quaver/tests/faults/confined.rs",
+        "whoever_has_a_peer_keeps_what_sends_and_stores_and_no_further_right",
+    ),
+    shown(
+        DENIED,
+        "chase, source, sink, capture",
+        "quaver/tests/faults/confined.rs",
+        "a_thread_that_sends_or_takes_packets_keeps_its_socket_and_no_right",
+    ),
+    shown(
+        DENIED,
+        "query",
+        "quaver/tests/faults/confined.rs",
+        "the_program_that_answers_questions_has_files_alone",
     ),
     shown(CLOSED, "all verbs", "quaver/tests/arguments.rs", "a_full_terminal_ends_no_verb_by_a_panic"),
     shown(

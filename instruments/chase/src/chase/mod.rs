@@ -17,7 +17,7 @@ use quaver_instrument::args::OutputArgs;
 use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
-use quaver_instrument::results;
+use quaver_instrument::{results, rights};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use std::sync::Arc;
@@ -33,6 +33,7 @@ pub fn run(args: &ChaseArgs) -> anyhow::Result<ExitCode> {
     if let Some(reason) = manifest.interrupted.as_ref().filter(|_| args.output.json) {
         quaver_instrument::tell!("chase: ended early: {reason}");
     }
+    rights::keep(&[], &[run.path()]);
     let digest = conclude(&run, manifest, args.output.quiet)?;
     print_results(&digest, &run, &args.output, early)
 }

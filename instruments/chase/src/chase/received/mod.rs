@@ -24,7 +24,7 @@ use quaver_instrument::host_state::HostState;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::recording::Recording;
-use quaver_instrument::tier;
+use quaver_instrument::{rights, tier};
 use quaver_probe::sink::{PreparedSink, RunningSink, Sink, SinkOptions, SinkReport};
 use quaver_probe::thread::ThreadSettings;
 use quaver_store::manifest::{Manifest, Stream, Window};
@@ -194,6 +194,7 @@ fn measure(
     recording.manifest.asked = incoming.asked(args, &known, &notes);
     recording.rely_on(incoming.cpus.sink, "sink");
     recording.save_manifest()?;
+    rights::keep_to_observe();
     let sink_thread = sink.tid();
     let sink = sink.go();
     let mut far = incoming.far.take();
