@@ -10,6 +10,8 @@ const EVERYBODYS: [&str; 9] =
 
 /// A reader keeps these files, and nothing else.
 pub fn keep(read: &[&Path], write: &[&Path]) {
+    // What was measured is over. Were its memory still locked, it could get none without the right to lock.
+    let _ = rustix::mm::munlockall();
     READER.keep(Some(Files { read, write }));
 }
 

@@ -135,7 +135,7 @@ pub(super) fn multicast_interface(name: Option<&str>, group: IpAddr) -> anyhow::
     match rustix::net::netdevice::name_to_index(&socket, name) {
         Ok(index) => Ok(Some(index)),
         Err(_) => {
-            let there = InterfaceFacts::names(&HostRoot::system()).join(", ");
+            let there = InterfaceFacts::names_here().join(", ");
             Err(usage(format!("--interface {name}: there is no such interface here; there are {there}")))
         }
     }

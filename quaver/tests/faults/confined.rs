@@ -215,6 +215,9 @@ fn whoever_has_a_peer_keeps_what_sends_and_stores_and_no_further_right() {
     }
 }
 
+/// CAP_IPC_LOCK.
+const LOCKS: u64 = 1 << 14;
+
 /// Names of threads of a process with their rights, as soon as each of `names` is there with the capabilities that it may have.
 fn threads_with(process: u32, names: &[(&str, u64)]) {
     let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
@@ -252,10 +255,10 @@ fn a_thread_that_sends_or_takes_packets_keeps_its_socket_and_no_right() {
         "chase --for 2s --period 1ms --pace sleep --receive block --tier user --no-cost -q -o out";
     let capture = "capture -i lo --for 2s -q -o out";
     for (words, names) in [
-        (chase.as_str(), [("quaver", observes), ("quaver-sink", 0)]),
-        (sink.as_str(), [("quaver", TO_SEND), ("quaver-sink", 0)]),
-        (chase_here, [("quaver-source", 0), ("quaver-sink", 0)]),
-        (capture, [("quaver", observes), ("quaver-capture", 0)]),
+        (chase.as_str(), [("quaver", observes), ("quaver-sink", LOCKS)]),
+        (sink.as_str(), [("quaver", TO_SEND), ("quaver-sink", LOCKS)]),
+        (chase_here, [("quaver-source", LOCKS), ("quaver-sink", LOCKS)]),
+        (capture, [("quaver", observes), ("quaver-capture", LOCKS)]),
     ] {
         let place = tempfile::tempdir().unwrap();
         let mut command = Command::new(QUAVER);

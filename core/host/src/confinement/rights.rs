@@ -74,7 +74,8 @@ pub static MEASURING: Right = Right {
     tracing: false,
     programs: false,
     filter: false,
-    capabilities: CapabilitySet::empty(),
+    // While memory is locked, a thread without it can allocate none.
+    capabilities: CapabilitySet::IPC_LOCK,
 };
 
 /// It follows packets or a process of others.
@@ -134,6 +135,7 @@ pub static SYMBOLS: Right = Right {
     programs: false,
     filter: true,
     capabilities: CapabilitySet::DAC_READ_SEARCH
+        .union(CapabilitySet::IPC_LOCK)
         .union(CapabilitySet::SYS_PTRACE)
         .union(CapabilitySet::CHECKPOINT_RESTORE),
 };

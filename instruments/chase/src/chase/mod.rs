@@ -20,6 +20,7 @@ use quaver_instrument::progress::Progress;
 use quaver_instrument::{results, rights};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+pub(crate) use received::Watch;
 use std::sync::Arc;
 
 /// Measures, analyses, prints.

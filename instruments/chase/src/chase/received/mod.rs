@@ -343,7 +343,7 @@ fn end(recording: &mut Recording, sink: RunningSink) -> anyhow::Result<SinkRepor
 }
 
 /// Watches whether packets keep coming.
-struct Watch<'a> {
+pub(crate) struct Watch<'a> {
     sink: &'a RunningSink,
     start: Instant,
     at_start: u64,
@@ -352,12 +352,12 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn start(sink: &'a RunningSink) -> Self {
+    pub(crate) fn start(sink: &'a RunningSink) -> Self {
         let (received, now) = (sink.live().received(), Instant::now());
         Self { sink, start: now, at_start: received, received, changed: now }
     }
 
-    fn say(&mut self) -> String {
+    pub(crate) fn say(&mut self) -> String {
         let received = self.sink.live().received();
         if received != self.received {
             (self.received, self.changed) = (received, Instant::now());
@@ -372,7 +372,7 @@ impl<'a> Watch<'a> {
     }
 
     /// A sentence where the stream stopped before the end.
-    fn silence(&mut self, period_ns: f64) -> Option<String> {
+    pub(crate) fn silence(&mut self, period_ns: f64) -> Option<String> {
         self.say();
         let silent = self.changed.elapsed();
         let long = Duration::from_secs_f64(period_ns * SILENT_PERIODS / 1e9).max(SILENT);
