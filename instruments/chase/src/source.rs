@@ -65,7 +65,7 @@ pub fn run(args: &SourceArgs) -> anyhow::Result<ExitCode> {
     }
     keep_off(&args.cpu.into_iter().collect()).context("leaving the source's CPU to the source")?;
     let mut anchors = AnchorKeeper::start(counter);
-    rights::keep_to_send(&[], &[]);
+    rights::keep_to_send(&[&path_of(&records)], &[]);
     let running = source.go();
     watch(args, destination, &running, &mut anchors, &interrupt);
     running.stop();
@@ -185,9 +185,14 @@ fn watch(
     }
 }
 
+/// A file that has no name any more is opened again by this one.
+fn path_of(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
 /// Lateness of the send instants that were kept: right before the send call, less the deadline.
 fn lateness(records: &File, timebase: &Timebase) -> anyhow::Result<Distribution> {
-    let path = PathBuf::from(format!("/proc/self/fd/{}", records.as_raw_fd()));
+    let path = path_of(records);
     let mut late_ns = Vec::new();
     for send in SegmentReader::<SendRecord>::open(&path).context("reading the send instants again")? {
         let send = send?;
