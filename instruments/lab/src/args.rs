@@ -67,7 +67,7 @@ Examples:
   quaver lab run -- doctor
   quaver lab run -- tune apply --cpu 2 --only cfs-preempt + tune status + tune revert
   quaver lab run --boot nohz_full=2 --boot isolcpus=2 -- tune audit --cpu 2
-  quaver lab run --offline 2 -- noise --cpu 2 --for 10s
+  quaver lab run --offline 2 -- noise --cpus 2 --for 10s
 
 The guest has three processors, a stock kernel, no other programs, and control groups of version 2. What commands write goes with
 it. A + begins the next command; after one that fails no more are run.
