@@ -98,6 +98,15 @@ impl InterfaceFacts {
             .collect()
     }
 
+    /// Names of all interfaces of the calling thread's network namespace, which need not be the one that `/sys` shows.
+    pub fn names_here() -> Vec<String> {
+        let text = HostRoot::system().text("proc/thread-self/net/dev").unwrap_or_default();
+        let mut names: Vec<String> =
+            text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned())).collect();
+        names.sort();
+        names
+    }
+
     /// Whether a device is behind it, so that it has interrupts, a ring and coalescing.
     pub fn has_device(&self) -> bool {
         self.driver.is_some()

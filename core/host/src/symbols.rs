@@ -3,6 +3,7 @@
 
 use super::names::function_names;
 use super::root::HostRoot;
+use crate::confinement::SYMBOLS;
 use blazesym::Pid;
 use blazesym::symbolize::source::{Process, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
@@ -135,8 +136,21 @@ fn told(nameless: BTreeMap<&str, usize>) -> Vec<String> {
     files.into_iter().take(MOST_TOLD).map(phrase).collect()
 }
 
-/// Functions that addresses of a living process lie in; those without a name are left out.
+/// Functions that addresses of a living process lie in; those without a name are left out. Its files are read by a thread that
+/// has no right to do more, and where that cannot be had nobody reads them.
 fn functions_of(pid: u32, addresses: &[u64]) -> BTreeMap<u64, String> {
+    std::thread::scope(|scope| {
+        let confined = || {
+            SYMBOLS.keep(None);
+            read_functions(pid, addresses)
+        };
+        let reader = std::thread::Builder::new().name("quaver-symbols".into()).spawn_scoped(scope, confined);
+        // Broken debug information that ends it by a panic costs the names, and no more.
+        reader.ok().and_then(|reader| reader.join().ok()).unwrap_or_default()
+    })
+}
+
+fn read_functions(pid: u32, addresses: &[u64]) -> BTreeMap<u64, String> {
     let mut names = BTreeMap::new();
     // Debug information may be broken, and the links to mapped files need a capability: then the plain symbols by path.
     for thorough in [true, false] {

@@ -81,6 +81,18 @@ pub fn name_cpus(causes: &mut [CauseSummary], cpus: &str) {
     }
 }
 
+/// The same where the receiver is bound to no CPU: a setting of one CPU helps it once it is.
+pub fn name_no_cpu(causes: &mut [CauseSummary]) {
+    for remedy in causes.iter_mut().map(|cause| &mut cause.remedy) {
+        if let Some(setting) = &mut remedy.setting {
+            *setting = setting.replace("<cpu>", "a CPU that the receiver is bound to (taskset -cp)");
+        }
+        if let Some(boot) = remedy.boot.as_mut().filter(|boot| boot.contains("<cpu>")) {
+            *boot = format!("{}, with the CPU that the receiver is bound to", boot.replace("<cpu>", "CPU"));
+        }
+    }
+}
+
 /// A sentence of the catalogue, which speaks of a receiver of packets, said of something else that a CPU runs (`loop`).
 pub fn said_of(measured: &str, sentence: &str) -> String {
     sentence.replace("receiver", measured)
@@ -241,6 +253,24 @@ mod tests {
             functions: Vec::new(),
             inferred_ns: 0,
         }
+    }
+
+    #[test]
+    fn a_remedy_for_a_cpu_names_it_or_says_what_has_to_come_first() {
+        let remedies = |name: fn(&mut [CauseSummary])| {
+            let setting = Some("an isolated partition for <cpu>".to_owned());
+            let boot = Some("isolcpus=domain,<cpu>".to_owned());
+            let remedy = Remedy { setting, boot, ..Remedy::default() };
+            let mut causes = [CauseSummary { remedy, ..cause("a", 0.5) }];
+            name(&mut causes);
+            let [one] = causes;
+            (one.remedy.setting.unwrap(), one.remedy.boot.unwrap())
+        };
+        let (setting, boot) = remedies(|causes| name_cpus(causes, "1"));
+        assert_eq!((&*setting, &*boot), ("an isolated partition for CPU 1", "isolcpus=domain,1"));
+        let (setting, boot) = remedies(name_no_cpu);
+        assert_eq!(setting, "an isolated partition for a CPU that the receiver is bound to (taskset -cp)");
+        assert_eq!(boot, "isolcpus=domain,CPU, with the CPU that the receiver is bound to");
     }
 
     fn rest() -> Unexplained {

@@ -1,37 +1,64 @@
-//! What a verb gives up before it reads what others wrote: programs, the network, other processes, and all capabilities but those to
-//! read and write files of other users, whose runs root analyses too.
+//! What a verb gives up before it reads what others wrote, or has to do with others. `quaver_host::confinement` has the kinds.
 
-use quaver_host::confinement::{Confinement, Files, Network, confine};
-use rustix::thread::CapabilitySet;
+use quaver_host::confinement::{CAPTURE_WRITER, Confined, Files, OBSERVER, QUERY, READER, S3_QUERY, SENDER};
 use std::path::Path;
+use std::sync::Once;
 
-fn keep_but(files: Option<Files<'_>>, network: Network<'_>, programs: bool) {
-    let capabilities = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
-    confine(&Confinement { files, network, programs, capabilities });
-}
+/// Where every program finds names of hosts, libraries and facts of the host.
+const EVERYBODYS: [&str; 9] =
+    ["/proc", "/sys", "/etc", "/usr", "/lib", "/lib64", "/run", "/dev/null", "/dev/urandom"];
 
-/// Gives up all else, and all files but these.
+/// A reader keeps these files, and nothing else.
 pub fn keep(read: &[&Path], write: &[&Path]) {
-    keep_but(Some(Files { read, write }), Network::Nothing, false);
+    // What was measured is over. Were its memory still locked, it could get none without the right to lock.
+    let _ = rustix::mm::munlockall();
+    READER.keep(Some(Files { read, write }));
 }
 
-/// Gives up all but files, of which the verb reads and writes those that it was given.
+/// A reader keeps files, of which the verb reads and writes those that it was given.
 pub fn keep_files() {
-    keep_but(None, Network::Nothing, false);
+    READER.keep(None);
 }
 
-/// Gives up all but files and programs, and the network where it is not needed. Programs inherit that.
+/// Programs are kept too, and the network where it is needed. Programs inherit that.
 pub fn keep_programs(network: bool) {
-    keep_but(None, if network { Network::Free } else { Network::Nothing }, true);
+    if network { &S3_QUERY } else { &QUERY }.keep(None);
 }
 
 /// The calling thread keeps open sockets and BPF programs. It reads `/proc` and `/sys`, and writes files in `place` alone.
 pub fn keep_output(place: Option<&Path>) {
-    let capabilities = CapabilitySet::DAC_OVERRIDE;
     // Counters of interfaces, which each file tells.
     let read = [Path::new("/proc"), Path::new("/sys")];
-    let files = Some(Files { read: &read, write: place.as_slice() });
-    confine(&Confinement { files, network: Network::Free, programs: false, capabilities });
+    CAPTURE_WRITER.keep(Some(Files { read: &read, write: place.as_slice() }));
+}
+
+/// Before it sends to others: what it needs for that, and these files.
+pub fn keep_to_send(read: &[&Path], write: &[&Path]) {
+    let mut read = [read, &EVERYBODYS.map(Path::new)].concat();
+    let program = std::env::current_exe().unwrap_or_default();
+    read.extend(program.parent());
+    let terminal = Path::new("/dev/tty");
+    let write = [write, &[terminal]].concat();
+    say(SENDER.keep(Some(Files { read: &read, write: &write })));
+}
+
+/// Before it follows packets or a process of others.
+pub fn keep_to_observe() {
+    say(OBSERVER.keep(None));
+}
+
+/// Says once where the kernel holds a process to less than it was meant to.
+pub fn say(confined: Confined) {
+    static SAID: Once = Once::new();
+    if !confined.is_whole() {
+        SAID.call_once(|| crate::tell!("quaver: not confined in full: {confined}"));
+    }
+}
+
+/// The nearest directory above a place, that is there or not, in which it can be made.
+pub fn ground_of(place: &Path) -> &Path {
+    let above = place.ancestors().find(|above| above.is_dir());
+    above.unwrap_or_else(|| Path::new(if place.is_absolute() { "/" } else { "." }))
 }
 
 /// The directory where a file appears; a device or a pipe itself, and no place at all for standard output (`-`).

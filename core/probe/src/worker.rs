@@ -3,6 +3,7 @@
 
 use super::error::ProbeError;
 use super::thread::{PreparedThread, ThreadSettings};
+use quaver_host::confinement::{Files, MEASURING};
 use quaver_waiting as waiting;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +42,8 @@ impl<T: Send + 'static> Prepared<T> {
         let handle = waiting::start(name, move || {
             let prepared = settings.prepare();
             let failed = prepared.is_err();
+            // It has its socket and its memory, and needs nothing else of the system.
+            MEASURING.keep(Some(Files::default()));
             if tell.send(prepared).is_err() || failed {
                 return None;
             }

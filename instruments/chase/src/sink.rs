@@ -1,6 +1,6 @@
 //! `quaver sink`: somebody's packets, with one timestamp each, and no tracing.
 
-use super::chase::{conclude, print_results};
+use super::chase::{Watch, conclude, print_results};
 use super::source::{check_cpu, multicast_interface};
 use crate::args::{ReceiveMode, SinkArgs};
 use crate::first_look::{self, Learned, payload_words, stored_payload};
@@ -19,13 +19,13 @@ use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::recording::Recording;
 use quaver_instrument::recording::command_line;
+use quaver_instrument::rights;
 use quaver_instrument::tier::Choice;
 use quaver_path_record::{ClockEstimate, ClockPair};
 use quaver_probe::sink::{PreparedSink, RunningSink, Sink, SinkOptions};
 use quaver_probe::thread::ThreadSettings;
 use quaver_store::manifest::{Manifest, Stream, Window};
 use quaver_store::run::RunDir;
-use quaver_view::Cell;
 use serde_json::{Value, json};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
@@ -46,6 +46,7 @@ pub fn run(args: &SinkArgs) -> anyhow::Result<ExitCode> {
     let learned = learn(args, listen, &options, &interrupt)?;
     let (run, manifest) = measure(args, listen, options, &learned, &interrupt)?;
     let early = quaver_instrument::results::ended_early(&manifest, interrupt.requested());
+    rights::keep(&[], &[run.path()]);
     let digest = conclude(&run, manifest, args.output.quiet)?;
     print_results(&digest, &run, &args.output, early)
 }
@@ -119,7 +120,8 @@ fn measure(
         SegmentWriter::create(&recording.run.packets_segment(), room).context("allocating sample memory")?;
     keep_off(&args.cpu.into_iter().collect()).context("moving other threads off the sink's CPU")?;
     let sink = Sink::open(options)?.prepare(segment)?;
-    let notes: Vec<String> = sink.thread().refused.iter().map(|refused| format!("sink: {refused}")).collect();
+    let mut notes: Vec<String> =
+        sink.thread().refused.iter().map(|refused| format!("sink: {refused}")).collect();
     recording.manifest.asked = asked(args, &words, &notes);
     let reason = Some("the sink does not trace; use `quaver chase --listen`".to_owned());
     recording.trace_with(Choice { tracer: None, tier: Tier::User, reason }, false);
@@ -127,11 +129,13 @@ fn measure(
     args.cpu.into_iter().for_each(|cpu| recording.rely_on(cpu, "sink"));
     recording.save_manifest()?;
     let thread = sink.tid();
+    rights::keep_to_send(&[], &[recording.run.path()]);
     let running = sink.go();
     recording.keep_house(warm_up, interrupt, || false, |_| {})?;
     let before = HostState::read(Some(thread));
     let start_ns = monotonic_ns();
-    watch(args, &mut recording, &running, interrupt)?;
+    notes.extend(watch(args, &mut recording, &running, learned.period_ns, interrupt)?);
+    recording.manifest.asked = asked(args, &words, &notes);
     let end_ns = monotonic_ns();
     let after = HostState::read(Some(thread));
     let complete = args.count.is_some_and(|count| running.live().received() >= count);
@@ -203,16 +207,18 @@ fn describe(
     }];
 }
 
-/// Keeps house until the time is over, the packets are there, or the user ends it.
+/// Keeps house until the time is over, the packets are there, or the user ends it. Says where packets ceased to come before.
 fn watch(
     args: &SinkArgs,
     recording: &mut Recording,
     running: &RunningSink,
+    period_ns: f64,
     interrupt: &Interrupt,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<String>> {
     let progress = Progress::timed(args.duration, args.output.quiet);
-    let received = || running.live().received();
-    let ended = || running.is_finished() || args.count.is_some_and(|count| received() >= count);
-    let show = |elapsed| progress.show(elapsed, Cell::several(received(), "packet"));
-    recording.keep_house(args.duration, interrupt, ended, show)
+    let ended =
+        || running.is_finished() || args.count.is_some_and(|count| running.live().received() >= count);
+    let mut watch = Watch::start(running);
+    recording.keep_house(args.duration, interrupt, ended, |elapsed| progress.show(elapsed, watch.say()))?;
+    Ok(watch.silence(period_ns))
 }

@@ -19,6 +19,7 @@ use quaver_instrument::host_state::{allowed_cpus, keep_off, taken_from_spinner};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::results::{self, Found};
+use quaver_instrument::rights;
 use quaver_probe::source::{Pace, RunningSource, Source, SourceOptions, StreamLength};
 use quaver_probe::thread::ThreadSettings;
 use quaver_store::segments::SegmentReader;
@@ -64,6 +65,7 @@ pub fn run(args: &SourceArgs) -> anyhow::Result<ExitCode> {
     }
     keep_off(&args.cpu.into_iter().collect()).context("leaving the source's CPU to the source")?;
     let mut anchors = AnchorKeeper::start(counter);
+    rights::keep_to_send(&[&path_of(&records)], &[]);
     let running = source.go();
     watch(args, destination, &running, &mut anchors, &interrupt);
     running.stop();
@@ -133,7 +135,7 @@ pub(super) fn multicast_interface(name: Option<&str>, group: IpAddr) -> anyhow::
     match rustix::net::netdevice::name_to_index(&socket, name) {
         Ok(index) => Ok(Some(index)),
         Err(_) => {
-            let there = InterfaceFacts::names(&HostRoot::system()).join(", ");
+            let there = InterfaceFacts::names_here().join(", ");
             Err(usage(format!("--interface {name}: there is no such interface here; there are {there}")))
         }
     }
@@ -183,9 +185,14 @@ fn watch(
     }
 }
 
+/// A file that has no name any more is opened again by this one.
+fn path_of(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
 /// Lateness of the send instants that were kept: right before the send call, less the deadline.
 fn lateness(records: &File, timebase: &Timebase) -> anyhow::Result<Distribution> {
-    let path = PathBuf::from(format!("/proc/self/fd/{}", records.as_raw_fd()));
+    let path = path_of(records);
     let mut late_ns = Vec::new();
     for send in SegmentReader::<SendRecord>::open(&path).context("reading the send instants again")? {
         let send = send?;

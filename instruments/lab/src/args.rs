@@ -67,6 +67,7 @@ Examples:
   quaver lab run -- doctor
   quaver lab run -- tune apply --cpu 2 --only cfs-preempt + tune status + tune revert
   quaver lab run --boot nohz_full=2 --boot isolcpus=2 -- tune audit --cpu 2
+  quaver lab run --offline 2 -- noise --cpus 2 --for 10s
 
 The guest has three processors, a stock kernel, no other programs, and control groups of version 2. What commands write goes with
 it. A + begins the next command; after one that fails no more are run.
@@ -79,6 +80,15 @@ pub struct LabRunArgs {
     /// The kernel with real-time preemption
     #[arg(long)]
     pub rt: bool,
+    /// Set the guest's wall clock forward by so much while each command runs
+    #[arg(long, value_parser = quantity::duration, conflicts_with = "offline", value_name = "TIME")]
+    pub step_clock: Option<Duration>,
+    /// Take this processor of the guest offline while each command runs, and bring it back
+    #[arg(long, value_name = "CPU")]
+    pub offline: Option<u16>,
+    /// When that happens after a command began; a processor is away for as long
+    #[arg(long, value_parser = quantity::duration, default_value = "2s", value_name = "TIME")]
+    pub after: Duration,
     /// Commands, without `quaver`, with a + between two
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub commands: Vec<String>,

@@ -1,10 +1,10 @@
 //! `quaver lab guest`: the first process of a guest. Mounts, loads the driver, does what it is asked (joins the two interfaces and
 //! measures, say), says what it found, and powers the machine off.
 
-use super::osnoise;
+use super::{faults, osnoise};
 use anyhow::{Context, bail};
 use quaver_clock::CounterSupport;
-use quaver_host::netns::Lab;
+use quaver_host::netns::{Lab, bring_up_loopback};
 use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::{ExitCode, failure, sentence};
 use quaver_instrument::host_state::{allowed_cpus, keep_off};
@@ -13,7 +13,7 @@ use quaver_lab_guests::guest;
 use quaver_lab_guests::guest::{SINK_ADDRESS, SOURCE_ADDRESS};
 use quaver_study::verb::asked::StudyRequest;
 use quaver_study::verb::cell::{self, Order};
-use quaver_study::verb::request::{GuestMessage, Output, Request, Task};
+use quaver_study::verb::request::{Fault, GuestMessage, Output, Request, Task};
 use quaver_study_analysis::StampTable;
 use std::fs::File;
 use std::io::Write;
@@ -65,7 +65,7 @@ fn act(request: &Request, answers: &mut File) -> anyhow::Result<()> {
     guest::load_modules(&request.parameters)?;
     match &request.task {
         Task::Study { asked, cells } => study(&root, asked, cells, &request.words, answers),
-        Task::Commands { commands } => run_all(commands, answers),
+        Task::Commands { commands, fault } => run_all(commands, *fault, answers),
         Task::Osnoise { duration_ns, tickers } => {
             let mut tell = |noise| say(answers, &GuestMessage::Noise(Box::new(noise)));
             osnoise::measure(*duration_ns, tickers, &mut tell)
@@ -74,12 +74,17 @@ fn act(request: &Request, answers: &mut File) -> anyhow::Result<()> {
 }
 
 /// Runs commands of this program, until one fails.
-fn run_all(commands: &[Vec<String>], answers: &mut File) -> anyhow::Result<()> {
+fn run_all(commands: &[Vec<String>], fault: Option<Fault>, answers: &mut File) -> anyhow::Result<()> {
     guest::mount_control_groups()?;
+    bring_up_loopback().context("giving the guest a network")?;
     for arguments in commands {
         let mut command = Command::new(std::env::current_exe().context("looking for this program")?);
-        let ended = command.args(arguments).current_dir(DIRECTORY).stdin(Stdio::null()).output();
-        let ended = ended.context("running a command")?;
+        command.args(arguments).current_dir(DIRECTORY).stdin(Stdio::null());
+        let ended = std::thread::scope(|scope| {
+            let happens = fault.map(|fault| scope.spawn(move || faults::happen(fault)));
+            let ended = command.output().context("running a command");
+            happens.map_or(Ok(()), |thread| thread.join().expect("a fault does not panic")).and(ended)
+        })?;
         let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
         let output =
             Output { status: ended.status.code(), output: text(&ended.stdout), error: text(&ended.stderr) };

@@ -3,6 +3,7 @@
 pub mod args;
 
 mod doctor;
+mod faults;
 mod fetch;
 pub(crate) mod guest;
 mod osnoise;

@@ -9,7 +9,7 @@ use quaver_lab_guests::process::{Answer, Guest, Machine};
 use quaver_lab_guests::store::LabStore;
 use quaver_lab_guests::{INTERFACE, PARAMETERS};
 use quaver_study::verb::lab::GUEST_CPUS;
-use quaver_study::verb::request::{GuestMessage, Request, Task};
+use quaver_study::verb::request::{Fault, FaultKind, GuestMessage, Request, Task};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -88,6 +88,14 @@ pub(super) enum Heard {
     GoOn,
 }
 
+/// What is to happen to the guest.
+fn fault(args: &LabRunArgs) -> Option<Fault> {
+    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let what =
+        args.step_clock.map(|by| FaultKind::StepClock(ns(by))).or(args.offline.map(FaultKind::Offline))?;
+    Some(Fault { after_ns: ns(args.after), what })
+}
+
 /// Runs the commands and prints what they print.
 pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<ExitCode> {
     let commands: Vec<Vec<String>> =
@@ -98,13 +106,20 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::catch()?;
     let (count, mut status) = (commands.len(), Some(0));
     let kernel = if args.rt { REAL_TIME } else { STOCK };
-    let done = in_guest(kernel, &args.boot, Task::Commands { commands }, count, &interrupt, |said| {
-        let GuestMessage::Output(output) = said else { return Ok(Heard::GoOn) };
-        std::io::stderr().write_all(output.error.as_bytes())?;
-        quaver_instrument::results::to_stdout(output.output.as_bytes())?;
-        status = output.status;
-        Ok(if status == Some(0) { Heard::GoOn } else { Heard::Enough })
-    })?;
+    let done = in_guest(
+        kernel,
+        &args.boot,
+        Task::Commands { commands, fault: fault(args) },
+        count,
+        &interrupt,
+        |said| {
+            let GuestMessage::Output(output) = said else { return Ok(Heard::GoOn) };
+            std::io::stderr().write_all(output.error.as_bytes())?;
+            quaver_instrument::results::to_stdout(output.output.as_bytes())?;
+            status = output.status;
+            Ok(if status == Some(0) { Heard::GoOn } else { Heard::Enough })
+        },
+    )?;
     if !done {
         return Ok(ExitCode::Interrupted);
     }

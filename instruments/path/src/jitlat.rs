@@ -20,9 +20,11 @@ use quaver_analysis::path::density::{DISPLACEMENT_THRESHOLD, reorder_density};
 use quaver_analysis::path::duplication::duplication;
 use quaver_analysis::path::jitlat_figures::{JitlatFigures, PageVersion};
 use quaver_analysis::path::loss_pattern::{loss_pattern, loss_runs};
+use quaver_host::confinement::{Files, SERVER};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::results::to_stdout;
+use quaver_instrument::rights;
 use quaver_path_record::{ServerOptions, serve};
 use quaver_view::Cell;
 use std::fs::File;
@@ -44,6 +46,8 @@ fn version(args: &JitlatArgs) -> PageVersion {
 
 /// `-f`.
 fn again(args: &JitlatArgs, file: &Path) -> anyhow::Result<ExitCode> {
+    let plots: Vec<&Path> = args.gnuplot.iter().map(|place| rights::ground_of(place)).collect();
+    rights::keep(&[file], &plots);
     let (header, packets) = read_log(file)?;
     let head = log_head(&header, version(args));
     show(args, &header, &packets, Origin::Log, &head)?;
@@ -66,6 +70,8 @@ fn be_the_server(args: &JitlatArgs) -> anyhow::Result<ExitCode> {
         let now = quaver_store::utc::rfc3339_utc(quaver_clock::realtime_ns());
         quaver_instrument::tell!("{now} {event}");
     };
+    // Its ports are those that clients name.
+    rights::say(SERVER.keep(Some(Files { read: &[Path::new("/proc"), Path::new("/sys")], write: &[] })));
     serve(options, interrupt.flag(), &mut say).context("serving")?;
     Ok(ExitCode::Done)
 }

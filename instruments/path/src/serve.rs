@@ -3,7 +3,7 @@
 use crate::args::{PaceName, ServeArgs};
 use crate::thread::{spinners_loss, thread};
 use anyhow::Context;
-use quaver_host::confinement::{Confinement, Files, Network, confine};
+use quaver_host::confinement::{Files, SERVER};
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
 use quaver_host::settings::journal::DIRECTORY as JOURNAL;
@@ -14,7 +14,6 @@ use quaver_path_record::auth::Key;
 use quaver_path_record::stamp::{Caps, Protection, ReflectorOptions, StampKey, reflect};
 use quaver_path_record::{Budget, Limits, ServerOptions, serve};
 use quaver_view::Document;
-use rustix::thread::CapabilitySet;
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -77,11 +76,6 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
 
 /// Before the first peer is heard: all rights but those for sockets, stamps and real-time threads.
 fn give_up_rights(args: &ServeArgs, options: &ServerOptions) {
-    let capabilities = CapabilitySet::NET_RAW
-        | CapabilitySet::NET_ADMIN
-        | CapabilitySet::NET_BIND_SERVICE
-        | CapabilitySet::SYS_NICE
-        | CapabilitySet::IPC_LOCK;
     // Clocks of interfaces. To have an interface stamp, the journal of settings is written.
     let entries = std::fs::read_dir("/sys/class/ptp").into_iter().flatten().flatten();
     let mut writes: Vec<PathBuf> = entries.map(|entry| Path::new("/dev").join(entry.file_name())).collect();
@@ -98,9 +92,8 @@ fn give_up_rights(args: &ServeArgs, options: &ServerOptions) {
     let own = [options.control_port, options.test_port, 0];
     let ports: Vec<u16> = own.into_iter().chain(others.into_iter().flatten()).collect();
     let free = args.legacy || options.test_port == 0;
-    let network = if free { Network::Free } else { Network::Serves(&ports) };
-    let files = Some(Files { read: &read, write: &write });
-    let confined = confine(&Confinement { files, network, programs: false, capabilities });
+    let confined =
+        SERVER.keep_ports(Some(Files { read: &read, write: &write }), if free { &[] } else { &ports });
     if !confined.is_whole() {
         say(args.json, &format!("not confined in full: {confined}"));
     }

@@ -9,11 +9,10 @@ use crate::receiver::Watchman;
 use crate::serve;
 use crate::threads::ThreadsWatch;
 use anyhow::Context;
-use quaver_host::confinement::{Confinement, Network, confine};
+use quaver_host::confinement::WATCH;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use rustix::fs::{FlockOperation, flock};
-use rustix::thread::CapabilitySet;
 use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 use std::fs::File;
@@ -97,13 +96,7 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
 /// Before the first packet is followed: all rights but those to trace, and to read what other processes are. Landlock has to
 /// stay out: whom it holds may not read the memory maps of others.
 fn give_up_rights() {
-    let capabilities = CapabilitySet::BPF
-        | CapabilitySet::PERFMON
-        | CapabilitySet::SYS_PTRACE
-        | CapabilitySet::DAC_READ_SEARCH
-        | CapabilitySet::DAC_OVERRIDE
-        | CapabilitySet::SYSLOG;
-    confine(&Confinement { files: None, network: Network::Free, programs: false, capabilities });
+    WATCH.keep(None);
 }
 
 fn flag(signal: i32) -> anyhow::Result<Arc<AtomicBool>> {

@@ -130,13 +130,161 @@ fn a_watch_keeps_the_rights_to_trace_and_its_answering_threads_none() {
     assert_eq!(answering, 2, "one at the socket, one at the address");
 }
 
-/// Commands, and a file that each opens because others wrote it.
-const READERS: [(&str, &str); 4] = [
+/// Commands, and a file that each reads because others wrote it, or because others had a part in what is in it.
+const READERS: [(&str, &str); 8] = [
     ("compare {run} {run}", "samples.parquet"),
     ("scrub {run} -o out", "samples.parquet"),
     ("migrate {run} -o out", "samples.parquet"),
     ("runs --root .", "manifest.json"),
+    (
+        "chase --for 100ms --period 1ms --pace sleep --receive block --lab loopback --tier user --no-cost -q -o out",
+        "samples.parquet",
+    ),
+    ("noise --for 100ms --tier user -q -o out", ".parquet"),
+    ("sync -q -o out -- sleep 0.1", "waits.parquet"),
+    ("sink 127.0.0.1:{port} --count 20 -q -o out", "samples.parquet"),
 ];
+
+/// Rights of a thread: its capabilities, and whether none come back.
+fn rights_of(thread: u32) -> (u64, bool) {
+    let capabilities = u64::from_str_radix(&status_of(thread, "CapEff"), 16).unwrap();
+    (capabilities, status_of(thread, "NoNewPrivs") == "1")
+}
+
+/// Ended when dropped.
+struct Source(std::process::Child);
+
+impl Source {
+    /// Sends to a port of this host until then.
+    fn start(port: &str) -> Self {
+        let mut command = Command::new(QUAVER);
+        command.args(["source", &format!("127.0.0.1:{port}"), "--period", "1ms", "--pace", "sleep", "-q"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// CAP_DAC_OVERRIDE, DAC_READ_SEARCH, NET_BIND_SERVICE, NET_ADMIN, NET_RAW, IPC_LOCK, SYS_NICE.
+const TO_SEND: u64 = 1 << 1 | 1 << 2 | 1 << 10 | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 23;
+
+#[test]
+fn whoever_has_a_peer_keeps_what_sends_and_stores_and_no_further_right() {
+    if !privileged("whoever_has_a_peer_keeps_what_sends_and_stores_and_no_further_right") {
+        return;
+    }
+    let server = Server::start();
+    let reflector = quaver_testbed::ports::free_port();
+    for words in [
+        format!("probe {} --for 100ms -q -o out --log up.log --gnuplot new/plots", server.words()),
+        format!("probe {} --at-once --for 100ms -q -o out", server.words()),
+        format!("probe 127.0.0.1 --stamp {reflector} --count 3 --period 1ms -q -o out"),
+        format!("jitlat 127.0.0.1 --control-port {reflector}"),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let mut command = Command::new(QUAVER);
+        command.args(words.split_whitespace()).current_dir(place.path()).env_remove("QUAVER_RUNS");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&sent);
+        let judge = move |call: &Call| {
+            let filters: u32 = status_of(call.thread, "Seccomp_filters").parse().unwrap();
+            seen.lock().unwrap().push((rights_of(call.thread), filters));
+            Answer::GoOn
+        };
+        let calls = [libc::SYS_connect, libc::SYS_sendto];
+        let output = refusal::start(&mut command, &calls, judge).unwrap().output().unwrap();
+        // Nobody reflects, and nobody speaks Jitlat at that port: status 4.
+        let wanted = if words.contains(&reflector.to_string()) { 4 } else { 0 };
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(wanted), "{words}: {said}");
+        let sent = sent.lock().unwrap();
+        assert!(!sent.is_empty(), "{words}: nothing was sent");
+        for ((capabilities, forever), filters) in sent.iter() {
+            assert!(capabilities & !TO_SEND == 0 && *forever && *filters > 2, "{words}: {sent:x?}");
+        }
+        if words.contains("gnuplot") {
+            assert!(place.path().join("up.log").is_file() || place.path().join("new/plots/up").is_dir());
+        }
+    }
+}
+
+/// CAP_IPC_LOCK.
+const LOCKS: u64 = 1 << 14;
+
+/// Names of threads of a process with their rights, as soon as each of `names` is there with the capabilities that it may have.
+fn threads_with(process: u32, names: &[(&str, u64)]) {
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    loop {
+        let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+        let tasks =
+            Vec::from_iter(tasks.map(|task| task.file_name().to_str().unwrap().parse::<u32>().unwrap()));
+        let has = |(name, kept): &(&str, u64)| {
+            let mut named = tasks.iter().filter(|task| status_of(**task, "Name") == *name);
+            named.any(|task| {
+                let (capabilities, forever) = rights_of(*task);
+                forever && capabilities & !kept == 0
+            })
+        };
+        if names.iter().all(has) {
+            return;
+        }
+        assert!(std::time::Instant::now() < until, "no such threads: {names:?}");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_thread_that_sends_or_takes_packets_keeps_its_socket_and_no_right() {
+    if !privileged("a_thread_that_sends_or_takes_packets_keeps_its_socket_and_no_right") {
+        return;
+    }
+    let port = quaver_testbed::ports::free_port().to_string();
+    let _source = Source::start(&port);
+    // CAP_CHECKPOINT_RESTORE, BPF, PERFMON, SYSLOG, SYS_PTRACE beside those.
+    let observes = TO_SEND | 1 << 19 | 1 << 34 | 1 << 38 | 1 << 39 | 1 << 40;
+    let chase = format!("chase --listen 127.0.0.1:{port} --for 2s --receive block --no-cost -q -o out");
+    let sink = format!("sink 127.0.0.1:{port} --for 2s -q -o out");
+    let chase_here =
+        "chase --for 2s --period 1ms --pace sleep --receive block --tier user --no-cost -q -o out";
+    let capture = "capture -i lo --for 2s -q -o out";
+    for (words, names) in [
+        (chase.as_str(), [("quaver", observes), ("quaver-sink", LOCKS)]),
+        (sink.as_str(), [("quaver", TO_SEND), ("quaver-sink", LOCKS)]),
+        (chase_here, [("quaver-source", LOCKS), ("quaver-sink", LOCKS)]),
+        (capture, [("quaver", observes), ("quaver-capture", LOCKS)]),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let mut command = Command::new(QUAVER);
+        command.args(words.split_whitespace()).current_dir(place.path()).env_remove("QUAVER_RUNS");
+        let child =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        threads_with(child.id(), &names);
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn the_table_of_rights_is_what_is_enforced() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../SECURITY.md");
+    let written = std::fs::read_to_string(&path).unwrap();
+    let table = quaver_host::confinement::table();
+    let start = written.find(table.lines().next().unwrap()).expect("its head");
+    let length = written[start..].find("\n\n").expect("its end") + 1;
+    let made = format!("{}{table}{}", &written[..start], &written[start + length..]);
+    if std::env::var_os("QUAVER_BLESS").is_some() {
+        std::fs::write(&path, &made).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap();
+    assert!(written == made, "SECURITY.md differs; QUAVER_BLESS=1 rewrites it");
+}
 
 #[test]
 fn whoever_reads_what_others_wrote_has_files_and_no_further_right() {
@@ -149,6 +297,9 @@ fn whoever_reads_what_others_wrote_has_files_and_no_further_right() {
         let words = words.replace("{run}", ground.run().to_str().unwrap());
         let words =
             words.replace("--root .", &format!("--root {}", ground.run().parent().unwrap().display()));
+        let port = quaver_testbed::ports::free_port().to_string();
+        let source = words.contains("{port}").then(|| Source::start(&port));
+        let words = words.replace("{port}", &port);
         let mut command = Command::new(QUAVER);
         command.args(words.split_whitespace()).current_dir(place.path()).env_remove("QUAVER_RUNS");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -156,21 +307,22 @@ fn whoever_reads_what_others_wrote_has_files_and_no_further_right() {
         let seen = Arc::clone(&opened);
         let judge = move |call: &Call| {
             if call.text(1).is_some_and(|name| name.contains(file)) {
-                let capabilities = u64::from_str_radix(&status_of(call.thread, "CapEff"), 16).unwrap();
                 let filters: u32 = status_of(call.thread, "Seccomp_filters").parse().unwrap();
-                seen.lock().unwrap().push((capabilities, status_of(call.thread, "NoNewPrivs"), filters));
+                seen.lock().unwrap().push((rights_of(call.thread), filters));
             }
             Answer::GoOn
         };
         let output = refusal::start(&mut command, &[libc::SYS_openat], judge).unwrap().output().unwrap();
         assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+        drop(source);
         let opened = opened.lock().unwrap();
         assert!(!opened.is_empty(), "{words}: {file} was not opened");
         // CAP_DAC_OVERRIDE, DAC_READ_SEARCH.
         let kept = 1 << 1 | 1 << 2;
-        assert!(opened.iter().all(|(capabilities, ..)| capabilities & !kept == 0), "{words}: {opened:x?}");
-        assert!(opened.iter().all(|(_, forever, _)| forever == "1"), "{words}");
-        assert!(opened.iter().all(|(.., filters)| *filters > 2), "{words}: ours is one, its own are more");
+        for ((capabilities, forever), filters) in opened.iter() {
+            assert!(capabilities & !kept == 0 && *forever, "{words}: {opened:x?}");
+            assert!(*filters > 2, "{words}: ours is one, its own are more");
+        }
     }
 }
 

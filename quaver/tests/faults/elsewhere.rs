@@ -129,6 +129,12 @@ pub(crate) const ELSEWHERE: &[Elsewhere] = &[
         "steps_of_realtime_are_marked_with_their_size",
     ),
     shown(
+        "clock stepped",
+        "chase, noise, capture",
+        "quaver/tests/lab_faults.rs",
+        "a_step_of_the_clock_is_named_with_its_size_and_lateness_has_none_of_it",
+    ),
+    shown(
         SUSPENDED,
         "all runs",
         "core/instrument/src/recording.rs",
@@ -154,6 +160,12 @@ pub(crate) const ELSEWHERE: &[Elsewhere] = &[
         "a_cpu_that_is_offline_is_waited_for",
     ),
     shown(
+        "CPU off and on",
+        "chase, noise, capture",
+        "quaver/tests/lab_faults.rs",
+        "a_processor_that_goes_and_comes_back_ends_what_needs_it_and_nothing_else",
+    ),
+    shown(
         "interface down, removed or renamed",
         "capture",
         "quaver/tests/capture_live/accounts.rs",
@@ -164,6 +176,24 @@ pub(crate) const ELSEWHERE: &[Elsewhere] = &[
         "capture",
         "quaver/tests/capture_live/ends.rs",
         "an_interface_that_vanishes_ends_it_and_the_file_is_whole",
+    ),
+    shown(
+        "interface down, removed or renamed",
+        "chase, sink",
+        "quaver/tests/faults/links.rs",
+        "a_stream_whose_link_goes_is_kept_and_said_to_have_stopped",
+    ),
+    shown(
+        "interface down, removed or renamed",
+        "probe, serve",
+        "quaver/tests/faults/links.rs",
+        "a_probe_whose_link_goes_keeps_what_it_had_and_a_new_name_is_nothing_to_it",
+    ),
+    shown(
+        "interface down, removed or renamed",
+        "capture",
+        "quaver/tests/faults/links.rs",
+        "a_capture_of_an_interface_that_is_renamed_goes_on",
     ),
     shown(
         "interface down, removed or renamed",
@@ -258,9 +288,27 @@ pub(crate) const ELSEWHERE: &[Elsewhere] = &[
     ),
     shown(
         DENIED,
-        "compare, scrub, migrate, runs, chase, noise, probe, sync",
+        "compare, scrub, migrate, runs, chase, noise, sync, sink",
         "quaver/tests/faults/confined.rs",
         "whoever_reads_what_others_wrote_has_files_and_no_further_right",
+    ),
+    shown(
+        DENIED,
+        "probe, jitlat",
+        "quaver/tests/faults/confined.rs",
+        "whoever_has_a_peer_keeps_what_sends_and_stores_and_no_further_right",
+    ),
+    shown(
+        DENIED,
+        "chase, source, sink, capture",
+        "quaver/tests/faults/confined.rs",
+        "a_thread_that_sends_or_takes_packets_keeps_its_socket_and_no_right",
+    ),
+    shown(
+        DENIED,
+        "query",
+        "quaver/tests/faults/confined.rs",
+        "the_program_that_answers_questions_has_files_alone",
     ),
     shown(CLOSED, "all verbs", "quaver/tests/arguments.rs", "a_full_terminal_ends_no_verb_by_a_panic"),
     shown(

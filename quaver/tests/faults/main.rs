@@ -2,6 +2,7 @@
 
 mod confined;
 mod elsewhere;
+mod links;
 mod page;
 mod row;
 mod rows;

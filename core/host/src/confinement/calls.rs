@@ -53,21 +53,28 @@ const ALWAYS: &[i64] = &[
     libc::SYS_mknodat,
 ];
 
-/// Of whoever opens no socket: sockets, and what else reaches beyond the process.
-const ALONE: &[i64] =
-    &[libc::SYS_socket, libc::SYS_bpf, libc::SYS_perf_event_open, libc::SYS_process_vm_readv];
+/// Of whoever opens no socket.
+const SOCKETS: &[i64] = &[libc::SYS_socket];
+
+/// Of whoever does not trace.
+const TRACING: &[i64] = &[libc::SYS_bpf, libc::SYS_perf_event_open, libc::SYS_process_vm_readv];
 
 /// Of whoever starts no program.
 const PROGRAMS: &[i64] = &[libc::SYS_execve, libc::SYS_execveat];
 
-/// Of whoever does neither.
+/// Of whoever starts no program and opens no socket.
 const SIGNALS: &[i64] = &[libc::SYS_kill, libc::SYS_pidfd_open, libc::SYS_pidfd_send_signal];
 
 /// Refuses them to the calling thread and those that it starts. False where the kernel or the processor has no filters.
 pub(super) fn refuse(keep: &Confinement<'_>) -> bool {
     let alone = keep.network == Network::Nothing;
-    let parts =
-        [(ALWAYS, true), (ALONE, alone), (PROGRAMS, !keep.programs), (SIGNALS, alone && !keep.programs)];
+    let parts = [
+        (ALWAYS, true),
+        (SOCKETS, alone),
+        (TRACING, !keep.tracing),
+        (PROGRAMS, !keep.programs),
+        (SIGNALS, alone && !keep.programs),
+    ];
     let numbers = parts.into_iter().filter(|(_, refused)| *refused).flat_map(|(numbers, _)| numbers);
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = numbers.map(|number| (*number, Vec::new())).collect();
     // New namespaces have a second way. The C library takes it again by `clone` where there is no `clone3`, whose flags no

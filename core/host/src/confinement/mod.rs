@@ -4,8 +4,14 @@
 //! program with less around it. Threads that are started later are confined in the same way; those that run already are not.
 
 mod calls;
+mod rights;
 #[cfg(test)]
 mod tests;
+
+pub use rights::{
+    ANSWERS, CAPTURE_WRITER, MEASURING, OBSERVER, QUERY, READER, Right, S3_QUERY, SENDER, SERVER, SYMBOLS,
+    Sockets, WATCH, table,
+};
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus,
@@ -22,8 +28,12 @@ pub struct Confinement<'a> {
     pub files: Option<Files<'a>>,
     /// What it does with sockets.
     pub network: Network<'a>,
+    /// Whether it may use BPF, performance counters and the memory of other processes.
+    pub tracing: bool,
     /// Whether it may start programs and end them. They inherit its restrictions.
     pub programs: bool,
+    /// Whether a filter refuses the system calls that it has no use for. It costs each call some time.
+    pub filter: bool,
     /// Capabilities that it keeps, of those that it has.
     pub capabilities: CapabilitySet,
 }
@@ -53,7 +63,7 @@ pub enum Network<'a> {
 pub struct Confined {
     /// Files and TCP are those that were named.
     pub landlock: Enforced,
-    /// System calls that it has no use for are refused.
+    /// System calls that it has no use for are refused, where that was asked for.
     pub seccomp: bool,
     /// The other capabilities are gone.
     pub capabilities: bool,
@@ -105,7 +115,7 @@ pub fn confine(keep: &Confinement<'_>) -> Confined {
         None => Enforced::NotAsked,
         Some(files) => restrict(&files, keep.network).unwrap_or(Enforced::Nothing),
     };
-    Confined { landlock, seccomp: calls::refuse(keep), capabilities }
+    Confined { landlock, seccomp: !keep.filter || calls::refuse(keep), capabilities }
 }
 
 fn drop_capabilities(keep: CapabilitySet) -> rustix::io::Result<()> {

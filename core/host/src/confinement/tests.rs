@@ -15,7 +15,9 @@ fn nothing() -> Confinement<'static> {
     Confinement {
         files: Some(Files::default()),
         network: Network::Nothing,
+        tracing: false,
         programs: false,
+        filter: true,
         capabilities: CapabilitySet::empty(),
     }
 }
@@ -105,7 +107,9 @@ fn capabilities_that_were_not_named_go_for_good() {
     let keep = Confinement {
         files: None,
         network: Network::Free,
+        tracing: false,
         programs: false,
+        filter: true,
         capabilities: CapabilitySet::SYS_NICE,
     };
     confined(&keep, |confined| {

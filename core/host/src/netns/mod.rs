@@ -249,12 +249,20 @@ fn create_pair(source: &LabEnd, sink: &LabEnd, mtu: u32) -> Result<(), LabError>
     socket.create_veth(&end(source), &end(sink), sink.namespace.as_fd()).map_err(failed)
 }
 
+/// Brings up the loopback interface of the calling thread's namespace.
+///
+/// # Errors
+/// The process may not, or there is none.
+pub fn bring_up_loopback() -> Result<(), LabError> {
+    let up = || RouteSocket::open()?.set_up(route::interface_index("lo")?);
+    up().map_err(|e| LabError::new("bring up loopback".to_owned(), e))
+}
+
 /// Configures the end whose namespace the thread is in; its interface index and whether IPv6 works.
 fn bring_up(own: &Plan, peer: &Plan) -> Result<(u32, bool), LabError> {
     let failed = |step: &str, e: std::io::Error| LabError::new(format!("{step} {}", own.interface), e);
+    bring_up_loopback()?;
     let mut socket = RouteSocket::open().map_err(|e| failed("open route socket for", e))?;
-    let loopback = route::interface_index("lo").map_err(|e| failed("look up loopback beside", e))?;
-    socket.set_up(loopback).map_err(|e| failed("bring up loopback beside", e))?;
     let index = route::interface_index(&own.interface).map_err(|e| failed("look up", e))?;
     // Router solicitations and duplicate detection for a link-local address would mix with the stream. A
     // kernel without IPv6 refuses this, and needs it not.

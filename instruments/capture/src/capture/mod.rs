@@ -24,6 +24,7 @@ use plan::Plan;
 use quaver_instrument::exit_code::{ExitCode, failure, sentence};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
+use quaver_instrument::rights;
 use quaver_view::Cell;
 use rustix::time::Timespec;
 use settings::Settings;
@@ -53,6 +54,7 @@ pub(super) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     let session = Session::open(args, &plan, &mut |change| settings.set(change, &mut accounts.notes))?;
     let put_back = session.put_back();
     guard::guard(&interrupt, put_back.clone(), &settings);
+    rights::keep_to_observe();
     if !args.quiet {
         session.tell(&plan, &accounts.notes);
     }

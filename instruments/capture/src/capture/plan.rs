@@ -49,7 +49,7 @@ impl Plan {
     /// Checks the options against each other and against this machine.
     pub(super) fn of(args: &CaptureArgs) -> anyhow::Result<Self> {
         if args.interface.is_empty() {
-            let there = InterfaceFacts::names(&HostRoot::system()).join(", ");
+            let there = InterfaceFacts::names_here().join(", ");
             return Err(failure(
                 ExitCode::Usage,
                 format!("name an interface with -i: there are {there}, and `any` for all"),

@@ -17,6 +17,7 @@ use super::layers::Joiner;
 use super::ring::Block;
 use super::socket::{RingStatistics, Tap};
 use crate::pipeline::{Convert, RawStamp, Stamp, StampWith, Stamper};
+use quaver_host::confinement::{Files, MEASURING};
 use quaver_probe::thread::{SettingRefused, ThreadSettings};
 use quaver_waiting as waiting;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -175,6 +176,8 @@ impl Reader {
         let shared = Arc::clone(&self.shared);
         let prepared = settings.prepare().map(|thread| thread.refused);
         let ready = prepared.is_ok();
+        // Its rings are there, and it needs nothing else.
+        MEASURING.keep(Some(Files::default()));
         if tell.send(prepared).is_ok() && ready {
             stamper.run(self);
         }

@@ -6,7 +6,6 @@ use super::frame::LinkKind;
 use super::ring::{HandOver, Progress, RingMemory};
 use quaver_host::ifreq;
 use quaver_host::interface::InterfaceFacts;
-use quaver_host::root::HostRoot;
 use quaver_host::route;
 use quaver_probe::socket::{numbers, set_option};
 use std::io;
@@ -143,7 +142,7 @@ impl TapInterface {
         }
         let index = route::interface_index(name).map_err(|e| match e.raw_os_error() {
             Some(libc::ENODEV | libc::ENXIO | libc::EINVAL) => {
-                let there = InterfaceFacts::names(&HostRoot::system()).join(", ");
+                let there = InterfaceFacts::names_here().join(", ");
                 CaptureError::NoInterface { name: name.to_owned(), there }
             }
             _ => CaptureError::os(format!("look up interface {name}"), e),

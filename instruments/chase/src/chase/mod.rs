@@ -17,9 +17,10 @@ use quaver_instrument::args::OutputArgs;
 use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
-use quaver_instrument::results;
+use quaver_instrument::{results, rights};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+pub(crate) use received::Watch;
 use std::sync::Arc;
 
 /// Measures, analyses, prints.
@@ -33,6 +34,7 @@ pub fn run(args: &ChaseArgs) -> anyhow::Result<ExitCode> {
     if let Some(reason) = manifest.interrupted.as_ref().filter(|_| args.output.json) {
         quaver_instrument::tell!("chase: ended early: {reason}");
     }
+    rights::keep(&[], &[run.path()]);
     let digest = conclude(&run, manifest, args.output.quiet)?;
     print_results(&digest, &run, &args.output, early)
 }

@@ -10,7 +10,7 @@ use quaver_analysis::attribution::{AttributionOptions, PacketAnalysis, analyze_p
 use quaver_analysis::model::PacketRun;
 use quaver_analysis::summary::ChaseSummary;
 use quaver_host::root::HostRoot;
-use quaver_instrument::causes::name_cpus;
+use quaver_instrument::causes::{name_cpus, name_no_cpu};
 use quaver_instrument::facts::{RunFacts, actor_words, run_facts, tickless_host};
 use quaver_instrument::names::{name_events, name_what_is_left};
 use quaver_instrument::results::store_report;
@@ -130,8 +130,9 @@ fn complete_summary(summary: &mut ChaseSummary, manifest: &Manifest) {
     summary.far_source = facts.far_source.map(Box::new);
     summary.complete = manifest.complete;
     summary.warnings.extend(warnings::of(summary, manifest));
-    if let Some(cpu) = facts.receiver.cpu {
-        name_cpus(&mut summary.causes, &cpu.to_string());
+    match facts.receiver.cpu {
+        Some(cpu) => name_cpus(&mut summary.causes, &cpu.to_string()),
+        None => name_no_cpu(&mut summary.causes),
     }
     if facts.streams.first().is_some_and(|stream| is_loopback(&stream.destination)) {
         let late = summary.causes.iter_mut().filter(|cause| cause.source == "arrival-late");

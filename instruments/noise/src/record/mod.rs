@@ -15,7 +15,7 @@ use quaver_instrument::host_state::HostState;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::recording::Recording;
-use quaver_instrument::{results, tier};
+use quaver_instrument::{results, rights, tier};
 use quaver_probe::noise::{NoiseError, NoiseOptions, NoisePlan, NoiseResult, NoiseRun};
 use quaver_store::manifest::{Manifest, NoiseFacts};
 use quaver_store::run::RunDir;
@@ -34,6 +34,7 @@ pub fn run(args: &NoiseArgs) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::catch()?;
     let (run, manifest) = measure(args, &interrupt, || Ok(()))?;
     let early = results::ended_early(&manifest, interrupt.requested());
+    rights::keep(&[], &[run.path()]);
     let digest = conclude(&run, manifest, args.output.quiet)?;
     let summary = serde_json::to_value(&digest.analysis.summary)?;
     let found = results::Found::of_run(&summary, &run).ended(early);

@@ -33,8 +33,9 @@ pub(super) fn of(summary: &PathSummary) -> Vec<String> {
     let unsynchronised: Vec<&str> =
         summary.clocks.iter().filter(|clock| !clock.synchronised).map(|clock| clock.end.as_str()).collect();
     if !unsynchronised.is_empty() && summary.peer_is_remote() {
+        let clocks = if unsynchronised.len() == 1 { "clock is" } else { "clocks are" };
         warnings.push(format!(
-            "the {} wall clock is not synchronized: one-way delays are right only within the bound of the offset; run chrony or PTP on both hosts",
+            "the {} wall {clocks} not synchronized: one-way delays are right only within the bound of the offset; run chrony or PTP on both hosts",
             unsynchronised.join("'s and the ") + "'s"
         ));
     }

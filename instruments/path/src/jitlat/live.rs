@@ -10,6 +10,7 @@ use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress as ProgressLine;
 use quaver_instrument::results::to_stdout;
+use quaver_instrument::rights;
 use quaver_path_record::flow::{FlowSchedule, Transport};
 use quaver_path_record::{
     ClientOptions, Completion, Directions, PathError, Progress, TestOutcome, run_client,
@@ -27,9 +28,19 @@ const REDRAW: Duration = Duration::from_millis(200);
 pub(super) fn run(args: &JitlatArgs, host: &str) -> anyhow::Result<ExitCode> {
     let options = client_options(args, resolve(host, args.control_port)?);
     let interrupt = Interrupt::catch()?;
+    rights::keep_to_send(&[], &outputs(args));
     to_stdout(connecting(host).as_bytes())?;
     let outcome = measure(args, &options, &interrupt)?;
     results(args, &outcome)
+}
+
+/// Where the log and the plots are made.
+pub(super) fn outputs(args: &JitlatArgs) -> Vec<&Path> {
+    [Some(&args.log_dir), args.gnuplot.as_ref()]
+        .into_iter()
+        .flatten()
+        .map(|place| rights::ground_of(place))
+        .collect()
 }
 
 /// The first IPv4 address: a workorder has room for no other.

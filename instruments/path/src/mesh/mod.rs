@@ -23,11 +23,12 @@ use quaver_instrument::exit_code::{ExitCode, failure, sentence};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::results::{self, Found};
+use quaver_instrument::rights;
 use quaver_path_record::{ClientOptions, PathError, TestOutcome, run_client};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use std::panic::resume_unwind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub(crate) fn run(args: &ProbeArgs, interrupt: &Interrupt) -> anyhow::Result<ExitCode> {
     refuse_for_one_test(args)?;
     let mut mesh = Mesh::begin(args)?;
+    give_up_rights(&mesh);
     let measured = mesh.measure(interrupt);
     if measured.is_err() && mesh.facts.tests.is_empty() {
         // One that is left over is found to be empty by whoever opens it.
@@ -69,6 +71,13 @@ pub(crate) fn run(args: &ProbeArgs, interrupt: &Interrupt) -> anyhow::Result<Exi
         quaver_instrument::tell!("quaver: {hosts} could not be measured; the page has the reasons");
     }
     Ok(code)
+}
+
+/// Before the first answer: all but what it sends and stores with. Keys are read for each test.
+fn give_up_rights(mesh: &Mesh<'_>) {
+    let keys = mesh.hosts.iter().filter_map(|host| host.key_file.as_ref());
+    let read = keys.chain(&mesh.args.key_file).chain(&mesh.args.trace).map(PathBuf::as_path);
+    rights::keep_to_send(&read.collect::<Vec<_>>(), &[mesh.run.path()]);
 }
 
 /// What is of one test and not of many.

@@ -24,6 +24,7 @@ use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::results::{self, Found};
+use quaver_instrument::rights;
 use quaver_path_record::{Completion, TestOutcome, run_client};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
@@ -47,6 +48,7 @@ pub(crate) fn run(args: &ProbeArgs, interrupt: &Interrupt) -> anyhow::Result<Exi
         .transpose()?;
     let loss = spinners_loss(&args.thread, &HostFacts::read(&HostRoot::system()).scheduling);
     let record = Record::begin(args)?.noting(&Vec::from_iter(loss));
+    record.give_up_rights(args);
     let mut live = Live::new(args.json_lines, args.output.quiet, length, view, Numbering::Jitlat);
     let outcome = match run_client(&options, interrupt.flag(), &mut |progress| live.hear(progress)) {
         Ok(outcome) => outcome,
@@ -132,6 +134,12 @@ impl Record {
         let manifest = Manifest::begin(env!("CARGO_PKG_VERSION"), "probe", asked, host, now_ns);
         run.write_manifest(&manifest)?;
         Ok(Self { run, manifest })
+    }
+
+    /// Before the first answer: all but what it sends and stores with.
+    pub(super) fn give_up_rights(&self, args: &ProbeArgs) {
+        let outputs = [&args.log, &args.gnuplot].into_iter().flatten().map(|place| rights::ground_of(place));
+        rights::keep_to_send(&[], &outputs.chain([self.run.path()]).collect::<Vec<_>>());
     }
 
     /// Adds a sentence that the pages of the run show.

@@ -69,6 +69,7 @@ pub(super) fn run(args: &ProbeArgs, reflector: Reflector, interrupt: &Interrupt)
         .then(|| LiveView::open(live::stamp_view(&options, length), interrupt, NO_TERMINAL))
         .transpose()?;
     let record = Record::begin(args)?;
+    record.give_up_rights(args);
     let mut follower =
         Follower::new(Live::new(args.json_lines, args.output.quiet, length, view, Numbering::Full));
     let (stop, hear) = (interrupt.flag(), &mut |progress: StampProgress<'_>| follower.hear(progress));

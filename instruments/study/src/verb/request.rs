@@ -31,6 +31,8 @@ pub enum Task {
     Commands {
         /// Arguments of each.
         commands: Vec<Vec<String>>,
+        /// What happens to the machine while each runs.
+        fault: Option<Fault>,
     },
     /// Runs loops beside the kernel's own tracer of noise.
     Osnoise {
@@ -39,6 +41,25 @@ pub enum Task {
         /// Period and work of the ticker beside each; none: no ticker.
         tickers: Vec<Option<(u64, u64)>>,
     },
+}
+
+/// Something that happens to a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// When, after a command began.
+    pub after_ns: u64,
+    /// What.
+    pub what: FaultKind,
+}
+
+/// What happens to a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultKind {
+    /// CLOCK_REALTIME is set forward by so many nanoseconds.
+    StepClock(u64),
+    /// The processor goes away, and comes back after as many nanoseconds as `after_ns`.
+    Offline(u16),
 }
 
 /// What a guest says.

@@ -9,11 +9,12 @@ use crate::digest::SyncDigest;
 use anyhow::Context;
 use quaver_instrument::envelope::Envelope;
 use quaver_instrument::exit_code::ExitCode;
-use quaver_instrument::terminal;
+use quaver_instrument::{rights, terminal};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_view::Document;
 use std::io::Write;
+use std::path::Path;
 
 /// Runs the program, or looks at one that runs. Of a program that was run, the process ends here with its status.
 pub fn run(args: &SyncArgs) -> anyhow::Result<ExitCode> {
@@ -46,6 +47,8 @@ fn begin(args: &SyncArgs, facts: &crate::digest::SyncFacts) -> anyhow::Result<(R
 
 /// Packs and analyses a run that ended just now, and stores what came of it.
 fn conclude(run: &RunDir, manifest: Manifest, quiet: bool) -> anyhow::Result<SyncDigest> {
+    // Files of the program and its libraries lie anywhere.
+    rights::keep(&[Path::new("/")], &[run.path()]);
     let digest = crate::digest::conclude(run, manifest, quiet)?;
     store(run, &digest)?;
     Ok(digest)

@@ -21,7 +21,7 @@ use quaver_instrument::exit_code::{ExitCode, failure, status_of};
 use quaver_instrument::host_state::allowed_cpus;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::recording;
-use quaver_instrument::results;
+use quaver_instrument::{results, rights};
 use quaver_sim::paper::Calibration;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
@@ -51,6 +51,8 @@ pub(super) fn run(args: &SimPaperArgs) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::catch()?;
     let (run, mut manifest) = begin(args, &seeds, length_us, &activity.words)?;
     let traces = Traces::gather(&wanted, args, &run.path().join("traces"), &interrupt)?;
+    // All programs are traced; what is left reads, computes and writes.
+    rights::keep(&[Path::new("/")], &[run.path()]);
     let plan = Plan {
         args,
         run: &run,

@@ -8,11 +8,12 @@ use crate::sweep::args::SweepRunArgs;
 use crate::sweep::stored;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
-use quaver_instrument::results;
 use quaver_instrument::shard::Shard;
 use quaver_instrument::threshold::FailIf;
+use quaver_instrument::{results, rights};
 use quaver_store::run::RunDir;
 use std::collections::BTreeSet;
+use std::path::Path;
 
 /// Simulates what is missing, and gathers it where everything was asked for.
 pub(super) fn run(args: &SweepRunArgs) -> anyhow::Result<ExitCode> {
@@ -24,6 +25,7 @@ pub(super) fn run(args: &SweepRunArgs) -> anyhow::Result<ExitCode> {
     };
     let sweep = Sweep::find(&args.place)?;
     begin(&sweep, !args.place.plan.is_dir(), args.quiet)?;
+    rights::keep(&[Path::new("/")], &[sweep.place.path()]);
     let mine = shard.points(&sweep.costs());
     let interrupt = Interrupt::catch()?;
     let jobs = args.jobs.map_or_else(usable_cpus, |jobs| jobs as usize);

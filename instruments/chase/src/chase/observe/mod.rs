@@ -26,7 +26,7 @@ use quaver_instrument::host_state::{HostState, keep_off};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::recording::Recording;
-use quaver_instrument::tier;
+use quaver_instrument::{rights, tier};
 use quaver_store::manifest::{Manifest, Stream, Window};
 use quaver_store::run::RunDir;
 use quaver_store::segments::read_all;
@@ -85,6 +85,7 @@ pub(super) fn measure(
     recording.trace_with(tier::start(Some(TierName::Bpf), &observed.trace_spec(&traced, total))?, true);
     describe(&mut recording.manifest, &observed);
     recording.save_manifest()?;
+    rights::keep_to_observe();
     let standings = || Standings::read(&observed.process, &observed.threads, &root);
     let at_first = standings();
     progress.say("warming up");

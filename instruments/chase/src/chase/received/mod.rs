@@ -24,7 +24,7 @@ use quaver_instrument::host_state::HostState;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::recording::Recording;
-use quaver_instrument::tier;
+use quaver_instrument::{rights, tier};
 use quaver_probe::sink::{PreparedSink, RunningSink, Sink, SinkOptions, SinkReport};
 use quaver_probe::thread::ThreadSettings;
 use quaver_store::manifest::{Manifest, Stream, Window};
@@ -194,6 +194,7 @@ fn measure(
     recording.manifest.asked = incoming.asked(args, &known, &notes);
     recording.rely_on(incoming.cpus.sink, "sink");
     recording.save_manifest()?;
+    rights::keep_to_observe();
     let sink_thread = sink.tid();
     let sink = sink.go();
     let mut far = incoming.far.take();
@@ -342,7 +343,7 @@ fn end(recording: &mut Recording, sink: RunningSink) -> anyhow::Result<SinkRepor
 }
 
 /// Watches whether packets keep coming.
-struct Watch<'a> {
+pub(crate) struct Watch<'a> {
     sink: &'a RunningSink,
     start: Instant,
     at_start: u64,
@@ -351,12 +352,12 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn start(sink: &'a RunningSink) -> Self {
+    pub(crate) fn start(sink: &'a RunningSink) -> Self {
         let (received, now) = (sink.live().received(), Instant::now());
         Self { sink, start: now, at_start: received, received, changed: now }
     }
 
-    fn say(&mut self) -> String {
+    pub(crate) fn say(&mut self) -> String {
         let received = self.sink.live().received();
         if received != self.received {
             (self.received, self.changed) = (received, Instant::now());
@@ -371,7 +372,7 @@ impl<'a> Watch<'a> {
     }
 
     /// A sentence where the stream stopped before the end.
-    fn silence(&mut self, period_ns: f64) -> Option<String> {
+    pub(crate) fn silence(&mut self, period_ns: f64) -> Option<String> {
         self.say();
         let silent = self.changed.elapsed();
         let long = Duration::from_secs_f64(period_ns * SILENT_PERIODS / 1e9).max(SILENT);
