@@ -76,10 +76,15 @@ fn act(request: &Request, answers: &mut File) -> anyhow::Result<()> {
 /// Runs commands of this program, until one fails.
 fn run_all(commands: &[Vec<String>], answers: &mut File) -> anyhow::Result<()> {
     guest::mount_control_groups()?;
-    for arguments in commands {
-        let mut command = Command::new(std::env::current_exe().context("looking for this program")?);
+    for words in commands {
+        // A path is one of the host's programs, all else arguments of ours.
+        let (program, arguments) = match words.split_first() {
+            Some((first, rest)) if first.starts_with('/') => (first.into(), rest),
+            _ => (std::env::current_exe().context("looking for this program")?, &words[..]),
+        };
+        let mut command = Command::new(program);
         let ended = command.args(arguments).current_dir(DIRECTORY).stdin(Stdio::null()).output();
-        let ended = ended.context("running a command")?;
+        let ended = ended.with_context(|| format!("running {}", words.join(" ")))?;
         let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
         let output =
             Output { status: ended.status.code(), output: text(&ended.stdout), error: text(&ended.stderr) };
