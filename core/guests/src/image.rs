@@ -114,8 +114,7 @@ mod tests {
         let list = "sch_a.ko.xz:\nigb.ko.xz: dca.ko.xz\nother.ko.xz: dca.ko.xz\n";
         std::fs::write(modules.path().join("modules.dep"), list).unwrap();
         let place = modules.path().to_owned();
-        let kernel =
-            Kernel { image: place.join("vmlinuz"), release: "6".to_owned(), modules: place.clone() };
+        let kernel = Kernel { image: place.join("vmlinuz"), release: "6".to_owned(), modules: place.clone() };
         let wanted = ["other", "sch_a", "./own.ko"].map(str::to_owned).to_vec();
         let order = load_order(&kernel, "igb", &Supplies { modules: wanted, files: Vec::new() }).unwrap();
         let of = |name: &str| place.join(name);

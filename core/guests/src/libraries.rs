@@ -42,7 +42,8 @@ pub fn loaded() -> Vec<PathBuf> {
 /// # Errors
 /// [`GuestError::File`] where it cannot be started.
 pub(super) fn needed(program: &Path) -> Result<Vec<PathBuf>, GuestError> {
-    let failed = |source| GuestError::File { operation: "list libraries of", path: program.to_owned(), source };
+    let failed =
+        |source| GuestError::File { operation: "list libraries of", path: program.to_owned(), source };
     let metadata = std::fs::metadata(program).map_err(failed)?;
     let runs = std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o111 != 0;
     let is_elf = contents(program)?.starts_with(b"\x7fELF");

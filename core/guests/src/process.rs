@@ -1,9 +1,9 @@
 //! A guest at work: the emulator's process, what the guest answers, and its end.
 
-use super::{CLOCKED, GuestError};
 use super::guest::{SINK_ADDRESS, SOURCE_ADDRESS};
 use super::image::Image;
 use super::store::{Emulator, Kernel};
+use super::{CLOCKED, GuestError};
 use crate::plugin::plugin_words;
 use rustix::fs::MemfdFlags;
 use rustix::process::Signal;

@@ -11,7 +11,7 @@ directory="${1:-${QUAVER_LABDIR:-${cache:-/var/cache}/quaver/lab}}"
 packages=([kernel]=linux-image-amd64 [kernel-rt]=linux-image-rt-amd64)
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 # Modules that a guest may load; what they need comes along. Another list fetches the kernels anew.
-modules="e1000e igb veth 8021q sch_etf sch_fq sch_netem"
+modules="e1000e igb veth 8021q sch_etf sch_fq sch_netem sch_prio"
 
 refuse() {
     echo "lab fetch: $1" >&2

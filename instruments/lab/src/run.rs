@@ -52,7 +52,8 @@ pub(super) fn in_guest(
 ) -> anyhow::Result<bool> {
     let store = LabStore::standard();
     let missing = |error: GuestError| failure(ExitCode::Unsupported, error.to_string());
-    let (emulator, kernel) = (store.emulator().map_err(missing)?, store.kernel(kind.kernel).map_err(missing)?);
+    let (emulator, kernel) =
+        (store.emulator().map_err(missing)?, store.kernel(kind.kernel).map_err(missing)?);
     let parameters = if kind.interface == INTERFACE { PARAMETERS } else { "" }.to_owned();
     let request = Request { parameters, words: kind.words.clone(), task };
     let image = Image::build(&kernel, kind.interface, &serde_json::to_vec(&request)?, &kind.supplies)?;
@@ -116,7 +117,8 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<ExitCode> {
     let files = programs.map(|command| PathBuf::from(&command[0])).chain(args.files.iter().cloned());
     let files: Vec<PathBuf> = files.collect();
     if let Some(path) = files.iter().find(|path| !path.is_absolute()) {
-        let message = format!("--file {}: give an absolute path, since the guest has it there too", path.display());
+        let message =
+            format!("--file {}: give an absolute path, since the guest has it there too", path.display());
         return Err(failure(ExitCode::Usage, message));
     }
     let kind = GuestKind {

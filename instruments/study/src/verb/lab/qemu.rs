@@ -63,7 +63,8 @@ impl QemuLab {
         let asked = order.asked.clone();
         let task = Task::Study { asked, cells: cells.clone() };
         let request = Request { parameters: PARAMETERS.to_owned(), words: words.to_vec(), task };
-        let image = Image::build(&self.kernel, INTERFACE, &serde_json::to_vec(&request)?, &Supplies::default())?;
+        let image =
+            Image::build(&self.kernel, INTERFACE, &serde_json::to_vec(&request)?, &Supplies::default())?;
         // The same seed gives the same boot; blocks are to differ as those of a real machine do.
         let seed = order.plan.facts.seed.wrapping_mul(1_000).wrapping_add(u64::from(order.block));
         let machine = Machine {

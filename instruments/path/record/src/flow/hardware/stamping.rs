@@ -64,7 +64,8 @@ impl Interfaces {
     /// # Errors
     /// A sentence where it cannot be switched on so that it will be put back, or where the driver did not do it.
     pub(super) fn stamp(&self, interface: &str, way: Way) -> Result<Wish, String> {
-        let now = self.switch_on(interface, way).map_err(|error| stamping::not_switched_on(interface, &error))?;
+        let now =
+            self.switch_on(interface, way).map_err(|error| stamping::not_switched_on(interface, &error))?;
         // From here on it is put back, whatever the verdict.
         let wish = Wish { interfaces: self.clone() };
         match way {
