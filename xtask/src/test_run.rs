@@ -36,7 +36,6 @@ enum Group {
 
 /// Executables of a group other than [`Group::Any`], as `package/target`.
 const GROUPS: &[(&str, Group)] = &[
-    ("quaver/lab_clocks", Group::Emulator),
     ("quaver/lab_disciplines", Group::Emulator),
     ("quaver/lab_qemu", Group::Emulator),
     ("quaver/lab_run", Group::Emulator),

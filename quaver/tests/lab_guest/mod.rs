@@ -57,7 +57,7 @@ pub(crate) fn run(name: &str, script: &Script<'_>) -> Option<BTreeMap<String, St
     for program in ["ip", "cat", "grep", "sh"].iter().chain(script.programs) {
         let Some(path) = path_of(program) else {
             println!("there is no {program}");
-            skip(name, Lack::Installed("a program of linuxptp or iproute2"));
+            skip(name, Lack::Installed("iproute2"));
             return None;
         };
         command.arg("--file").arg(path);
