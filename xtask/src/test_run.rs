@@ -37,6 +37,7 @@ enum Group {
 /// Executables of a group other than [`Group::Any`], as `package/target`.
 const GROUPS: &[(&str, Group)] = &[
     ("quaver/lab_faults", Group::Emulator),
+    ("quaver/lab_disciplines", Group::Emulator),
     ("quaver/lab_qemu", Group::Emulator),
     ("quaver/lab_run", Group::Emulator),
     ("quaver/sim_paper", Group::Emulator),

@@ -20,12 +20,13 @@ pub const ANSWERS: &str = "/dev/vport0p1";
 pub const SOURCE_ADDRESS: &str = "02:51:c0:00:02:01";
 /// The interface that the sink receives from.
 pub const SINK_ADDRESS: &str = "02:51:c0:00:02:02";
+/// Where guests write; of the first file system, which is memory, so that the image can bring files for there.
+pub(super) const WRITTEN: [&str; 2] = ["/tmp", "/run"];
 /// What is mounted: source, place and type, in this order.
-pub(super) const MOUNTS: [(&str, &str, &str); 6] = [
+pub(super) const MOUNTS: [(&str, &str, &str); 5] = [
     ("proc", "/proc", "proc"),
     ("sysfs", "/sys", "sysfs"),
     ("devtmpfs", "/dev", "devtmpfs"),
-    ("tmpfs", "/tmp", "tmpfs"),
     ("tracefs", "/sys/kernel/tracing", "tracefs"),
     ("bpf", "/sys/fs/bpf", "bpf"),
 ];

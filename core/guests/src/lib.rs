@@ -21,6 +21,8 @@ use std::path::PathBuf;
 
 /// Model of the interfaces: QEMU emulates their interrupt throttling.
 pub const INTERFACE: &str = "e1000e";
+/// Model of interfaces that have a clock: QEMU emulates it, stamps of sent packets, and of received PTP messages of layer 2.
+pub const CLOCKED: &str = "igb";
 /// One interrupt a packet: legacy interrupts, no throttling, no delays. A value for each of the two interfaces.
 pub const PARAMETERS: &str = "IntMode=0,0 InterruptThrottleRate=0,0 RxIntDelay=0,0 RxAbsIntDelay=0,0";
 

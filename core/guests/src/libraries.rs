@@ -3,7 +3,8 @@
 use super::GuestError;
 use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// This program.
 pub const SELF: &str = "/proc/self/exe";
@@ -35,6 +36,26 @@ pub fn loaded() -> Vec<PathBuf> {
     found
 }
 
+/// Paths of the libraries that a program needs, which the dynamic linker says in its place; none of a file that is no program,
+/// and of one that is linked statically.
+///
+/// # Errors
+/// [`GuestError::File`] where it cannot be started.
+pub(super) fn needed(program: &Path) -> Result<Vec<PathBuf>, GuestError> {
+    let failed =
+        |source| GuestError::File { operation: "list libraries of", path: program.to_owned(), source };
+    let metadata = std::fs::metadata(program).map_err(failed)?;
+    let runs = std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o111 != 0;
+    let is_elf = contents(program)?.starts_with(b"\x7fELF");
+    if !runs || !is_elf {
+        return Ok(Vec::new());
+    }
+    // A line for each: `name => path (address)`, and of the linker itself `path (address)`.
+    let said = Command::new(program).env("LD_TRACE_LOADED_OBJECTS", "1").output().map_err(failed)?;
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    Ok(said.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect())
+}
+
 /// Reads a file of the host as a whole.
 ///
 /// # Errors
@@ -59,5 +80,15 @@ mod tests {
         for path in &found {
             assert_eq!(contents(path).unwrap().get(..4), Some(&b"\x7fELF"[..]), "{}", path.display());
         }
+    }
+
+    #[test]
+    fn a_program_needs_its_c_library_and_a_text_nothing() {
+        let needs = needed(Path::new("/bin/sh")).unwrap();
+        let has = |part: &str| needs.iter().any(|path| path.to_string_lossy().contains(part));
+        assert!(has("libc.so") && has("ld-linux"), "{needs:?}");
+        assert!(needed(Path::new("/etc/passwd")).unwrap().is_empty());
+        let error = needed(Path::new("/no/such")).unwrap_err().to_string();
+        assert!(error.starts_with("list libraries of /no/such: "), "{error}");
     }
 }

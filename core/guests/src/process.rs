@@ -1,9 +1,9 @@
 //! A guest at work: the emulator's process, what the guest answers, and its end.
 
-use super::GuestError;
 use super::guest::{SINK_ADDRESS, SOURCE_ADDRESS};
 use super::image::Image;
 use super::store::{Emulator, Kernel};
+use super::{CLOCKED, GuestError};
 use crate::plugin::plugin_words;
 use rustix::fs::MemfdFlags;
 use rustix::process::Signal;
@@ -220,11 +220,21 @@ fn fixed(machine: &Machine) -> Vec<String> {
     } else {
         "-accel tcg,thread=single -icount shift=0,sleep=off"
     };
+    // An igb leaves no room on its bus for another: its virtual functions take it.
+    let (ports, source_bus, sink_bus) = if machine.interface == CLOCKED {
+        (
+            "-device pcie-root-port,id=port0,chassis=1 -device pcie-root-port,id=port1,chassis=2",
+            ",bus=port0",
+            ",bus=port1",
+        )
+    } else {
+        ("", "", "")
+    };
     let text = format!(
         "-nodefaults -no-user-config -display none -no-reboot -M q35 {accelerator} \
-         -smp {} -m {MEMORY_MIB} -rtc base=2026-01-01T00:00:00,clock=vm -seed {} \
-         -netdev hubport,id=source,hubid=0 -device {model},netdev=source,romfile=,mac={SOURCE_ADDRESS} \
-         -netdev hubport,id=sink,hubid=0 -device {model},netdev=sink,romfile=,mac={SINK_ADDRESS} \
+         -smp {} -m {MEMORY_MIB} -rtc base=2026-01-01T00:00:00,clock=vm -seed {} {ports} \
+         -netdev hubport,id=source,hubid=0 -device {model},netdev=source,romfile=,mac={SOURCE_ADDRESS}{source_bus} \
+         -netdev hubport,id=sink,hubid=0 -device {model},netdev=sink,romfile=,mac={SINK_ADDRESS}{sink_bus} \
          -netdev hubport,id=slice,hubid=1 -object filter-buffer,id=slicer,netdev=slice,interval={SLICE_US} \
          -device virtio-serial-pci -chardev file,id=answers,path=/proc/self/fd/1 -device virtserialport,chardev=answers,nr=1",
         machine.cpus,

@@ -32,6 +32,17 @@ pub(crate) struct Address {
     pub(crate) prefix: u8,
 }
 
+/// An interface of a VLAN, and the one that its packets come by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VlanLink {
+    /// Its index.
+    pub index: u32,
+    /// Index of the one below all VLANs.
+    pub below: u32,
+    /// Name of that one.
+    pub below_name: String,
+}
+
 /// A socket in the namespace of the thread that opened it.
 pub struct RouteSocket {
     socket: Socket,
@@ -167,6 +178,17 @@ impl RouteSocket {
         Ok(kinds)
     }
 
+    /// Interfaces of VLANs whose packets come by one of this namespace.
+    pub fn vlans(&mut self) -> Result<Vec<VlanLink>> {
+        let mut links = Vec::new();
+        self.exchange(RouteNetlinkMessage::GetLink(LinkMessage::default()), NLM_F_DUMP, |answer| {
+            if let RouteNetlinkMessage::NewLink(link) = answer {
+                links.push(link);
+            }
+        })?;
+        Ok(vlans_among(&links))
+    }
+
     /// Sends a request and waits for its acknowledgement.
     pub fn request(&mut self, payload: RouteNetlinkMessage, flags: u16) -> Result<()> {
         self.exchange(payload, NLM_F_ACK | flags, |_| {})
@@ -224,6 +246,34 @@ fn link(end: &VethEnd) -> LinkMessage {
     message
 }
 
+fn vlans_among(links: &[LinkMessage]) -> Vec<VlanLink> {
+    let of = |index: u32| links.iter().find(|link| link.header.index == index);
+    // The index that a VLAN's packets come by; one of another namespace says so.
+    let below = |link: &LinkMessage| {
+        let is_vlan = |attribute: &LinkAttribute| matches!(attribute, LinkAttribute::LinkInfo(info) if info.contains(&LinkInfo::Kind(InfoKind::Vlan)));
+        let elsewhere = |attribute: &LinkAttribute| matches!(attribute, LinkAttribute::LinkNetNsId(_));
+        let attributes = &link.attributes;
+        (attributes.iter().any(is_vlan) && !attributes.iter().any(elsewhere)).then(|| {
+            attributes.iter().find_map(|one| match one {
+                LinkAttribute::Link(index) => Some(*index),
+                _ => None,
+            })
+        })?
+    };
+    let each = links.iter().filter_map(|link| {
+        let mut lowest = of(below(link)?)?;
+        while let Some(next) = below(lowest).and_then(of) {
+            lowest = next;
+        }
+        let name = lowest.attributes.iter().find_map(|one| match one {
+            LinkAttribute::IfName(name) => Some(name.clone()),
+            _ => None,
+        })?;
+        Some(VlanLink { index: link.header.index, below: lowest.header.index, below_name: name })
+    });
+    each.collect()
+}
+
 fn family(address: IpAddr) -> AddressFamily {
     if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
 }
@@ -233,4 +283,41 @@ pub fn interface_index(name: &str) -> Result<u32> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     Ok(netdevice::name_to_index(socket, name)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(index: u32, name: &str, kind: Option<InfoKind>, below: Option<u32>) -> LinkMessage {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        message.attributes.push(LinkAttribute::IfName(name.to_owned()));
+        message.attributes.extend(kind.map(|kind| LinkAttribute::LinkInfo(vec![LinkInfo::Kind(kind)])));
+        message.attributes.extend(below.map(LinkAttribute::Link));
+        message
+    }
+
+    #[test]
+    fn a_vlan_is_followed_to_the_interface_below_all_of_them() {
+        let vlan = || Some(InfoKind::Vlan);
+        let mut elsewhere = made(6, "e.9", vlan(), Some(2));
+        elsewhere.attributes.push(LinkAttribute::LinkNetNsId(0));
+        let links = [
+            made(5, "eth0.7.8", vlan(), Some(4)),
+            made(4, "eth0.7", vlan(), Some(2)),
+            made(2, "eth0", None, None),
+            // A veth names its peer so.
+            made(3, "veth0", Some(InfoKind::Veth), Some(2)),
+            elsewhere,
+        ];
+        let of = |index| VlanLink { index, below: 2, below_name: "eth0".to_owned() };
+        assert_eq!(vlans_among(&links), [of(5), of(4)]);
+    }
+
+    #[test]
+    fn the_loopback_is_no_vlan() {
+        let vlans = RouteSocket::open().and_then(|mut route| route.vlans()).unwrap();
+        assert!(vlans.iter().all(|vlan| vlan.index != 1), "{vlans:?}");
+    }
 }

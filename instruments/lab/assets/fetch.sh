@@ -10,8 +10,8 @@ directory="${1:-${QUAVER_LABDIR:-${cache:-/var/cache}/quaver/lab}}"
 # The stock kernel, and the one with real-time preemption, which alone has the osnoise tracer.
 packages=([kernel]=linux-image-amd64 [kernel-rt]=linux-image-rt-amd64)
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-# Drivers that a guest loads; their dependencies come along.
-modules="e1000e"
+# Modules that a guest may load; what they need comes along. Another list fetches the kernels anew.
+modules="e1000e igb veth 8021q sch_etf sch_fq sch_netem sch_prio"
 
 refuse() {
     echo "lab fetch: $1" >&2
@@ -36,7 +36,7 @@ else
     wanted="qemu"
 fi
 for kernel in kernel kernel-rt; do
-    if [ -s "$directory/$kernel/release" ]; then
+    if [ -s "$directory/$kernel/release" ] && [ "$(cat "$directory/$kernel/asked" 2>/dev/null)" = "$modules" ]; then
         echo "lab fetch: there already: Linux $(cat "$directory/$kernel/release")"
     else
         wanted="$wanted $kernel"
@@ -98,7 +98,7 @@ fetch_qemu() {
 
 # Copies a module and what it needs, and writes lines as depmod does: "file: file ...", what is needed first standing last.
 add_module() {
-    local file name needs need line=""
+    local file name needs need one new line=""
     file="$(find "$work/tree" -name "$1.ko*" | head -n 1)"
     # One that is built in has no file.
     [ -n "$file" ] || return 0
@@ -112,7 +112,11 @@ add_module() {
     for need in ${needs//,/ }; do
         add_module "$need"
         need="$(find "$work/kernel/modules" -name "${need//[-_]/[-_]}.ko*" -printf '%f\n' | head -n 1)"
-        line="$need $line"
+        new=""
+        for one in $need $(sed -n "s/^$need: //p" "$work/kernel/modules/modules.dep"); do
+            [[ " $line " == *" $one "* ]] || new="$new$one "
+        done
+        line="$new$line"
     done
     echo "$name: $line" >>"$work/kernel/modules/modules.dep"
 }
@@ -128,7 +132,8 @@ fetch_kernel() { # NAME: of its directory
     mkdir -p "$work/tree" "$work/kernel/modules"
     dpkg-deb --fsys-tarfile "$work"/archives/linux-image-*.deb |
         tar -x -C "$work/tree" --wildcards '*/vmlinuz-*' '*/kernel/drivers/net/*' '*/kernel/drivers/ptp/*' \
-            '*/kernel/drivers/pps/*' '*/kernel/drivers/i2c/algos/*' '*/kernel/drivers/dca/*' 2>"$work/log" || true
+            '*/kernel/drivers/pps/*' '*/kernel/drivers/i2c/algos/*' '*/kernel/drivers/dca/*' \
+            '*/kernel/net/sched/*' '*/kernel/net/8021q/*' '*/kernel/net/802/*' '*/kernel/net/llc/*' 2>"$work/log" || true
     # A pattern that matches nothing is an error to tar and none to us.
     [ -n "$(find "$work/tree" -name 'vmlinuz-*')" ] ||
         { cat "$work/log" >&2; refuse "$package could not be unpacked"; }
@@ -140,6 +145,7 @@ fetch_kernel() { # NAME: of its directory
     for module in $modules; do
         add_module "$module"
     done
+    echo "$modules" >"$work/kernel/asked"
     # Last of all: its presence says that all else is there.
     echo "$release" >"$work/kernel/release"
     rm -rf "${directory:?}/$1"

@@ -68,9 +68,11 @@ Examples:
   quaver lab run -- tune apply --cpu 2 --only cfs-preempt + tune status + tune revert
   quaver lab run --boot nohz_full=2 --boot isolcpus=2 -- tune audit --cpu 2
   quaver lab run --offline 2 -- noise --cpus 2 --for 10s
+  quaver lab run --clocked --file /usr/sbin/ip --file /tmp/s.sh -- /bin/sh /tmp/s.sh
 
 The guest has three processors, a stock kernel, no other programs, and control groups of version 2. What commands write goes with
-it. A + begins the next command; after one that fails no more are run.
+it. A + begins the next command; after one that fails no more are run. A command that begins with an absolute path is a program
+of this host, which the guest gets with its libraries; quaver itself is /init there.
 
 Exit status: of the last command that ran; 3 where there is no QEMU lab.")]
 pub struct LabRunArgs {
@@ -89,6 +91,15 @@ pub struct LabRunArgs {
     /// When that happens after a command began; a processor is away for as long
     #[arg(long, value_parser = quantity::duration, default_value = "2s", value_name = "TIME")]
     pub after: Duration,
+    /// Interfaces with a clock of their own (igb), in place of those of a study
+    #[arg(long)]
+    pub clocked: bool,
+    /// A module to load first, by name of the lab's kernel or by path (with a /); repeatable
+    #[arg(long = "module", value_name = "MODULE")]
+    pub modules: Vec<String>,
+    /// A file that the guest has at the same path, a program with its libraries; repeatable
+    #[arg(long = "file", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
     /// Commands, without `quaver`, with a + between two
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub commands: Vec<String>,

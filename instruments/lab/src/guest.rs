@@ -77,12 +77,17 @@ fn act(request: &Request, answers: &mut File) -> anyhow::Result<()> {
 fn run_all(commands: &[Vec<String>], fault: Option<Fault>, answers: &mut File) -> anyhow::Result<()> {
     guest::mount_control_groups()?;
     bring_up_loopback().context("giving the guest a network")?;
-    for arguments in commands {
-        let mut command = Command::new(std::env::current_exe().context("looking for this program")?);
+    for words in commands {
+        // A path is one of the host's programs, all else arguments of ours.
+        let (program, arguments) = match words.split_first() {
+            Some((first, rest)) if first.starts_with('/') => (first.into(), rest),
+            _ => (std::env::current_exe().context("looking for this program")?, &words[..]),
+        };
+        let mut command = Command::new(program);
         command.args(arguments).current_dir(DIRECTORY).stdin(Stdio::null());
         let ended = std::thread::scope(|scope| {
             let happens = fault.map(|fault| scope.spawn(move || faults::happen(fault)));
-            let ended = command.output().context("running a command");
+            let ended = command.output().with_context(|| format!("running {}", words.join(" ")));
             happens.map_or(Ok(()), |thread| thread.join().expect("a fault does not panic")).and(ended)
         })?;
         let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();

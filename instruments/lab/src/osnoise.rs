@@ -1,6 +1,6 @@
 //! `quaver lab osnoise`: our attribution of noise beside the kernel's own tracer of it, in a guest.
 
-use super::run::{Heard, REAL_TIME, in_guest};
+use super::run::{GuestKind, Heard, REAL_TIME, in_guest};
 use crate::args::LabOsnoiseArgs;
 use anyhow::{Context, bail};
 use quaver_analysis::summary::ClassCount;
@@ -55,7 +55,7 @@ pub(super) fn run(args: &LabOsnoiseArgs) -> anyhow::Result<ExitCode> {
         let task = Task::Osnoise { duration_ns: args.duration.as_nanos() as u64, tickers };
         progress.say("measuring in a guest");
         let mut loops_left = loops.iter();
-        let done = in_guest(REAL_TIME, &boot, task, loops.len(), &interrupt, |said| {
+        let done = in_guest(&GuestKind::plain(REAL_TIME, &boot), task, loops.len(), &interrupt, |said| {
             if let (GuestMessage::Noise(found), Some((what, _))) = (said, loops_left.next()) {
                 held.push(LoopComparison { what, boot: boot.clone(), found: *found });
             }

@@ -4,13 +4,14 @@ use crate::args::LabRunArgs;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_lab_guests::GuestError;
-use quaver_lab_guests::image::Image;
+use quaver_lab_guests::image::{Image, Supplies};
 use quaver_lab_guests::process::{Answer, Guest, Machine};
 use quaver_lab_guests::store::LabStore;
-use quaver_lab_guests::{INTERFACE, PARAMETERS};
+use quaver_lab_guests::{CLOCKED, INTERFACE, PARAMETERS};
 use quaver_study::verb::lab::GUEST_CPUS;
 use quaver_study::verb::request::{Fault, FaultKind, GuestMessage, Request, Task};
 use std::io::Write;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Between looks at the user's wish to end.
@@ -25,10 +26,25 @@ pub(super) const STOCK: &str = "kernel";
 /// The one with real-time preemption.
 pub(super) const REAL_TIME: &str = "kernel-rt";
 
+/// A guest's kernel, what is on its command line, and what else the guest has.
+#[derive(Debug)]
+pub(super) struct GuestKind {
+    pub(super) kernel: &'static str,
+    pub(super) words: Vec<String>,
+    pub(super) interface: &'static str,
+    pub(super) supplies: Supplies,
+}
+
+impl GuestKind {
+    /// With interfaces as in a study, and nothing more.
+    pub(super) fn plain(kernel: &'static str, words: &[String]) -> Self {
+        Self { kernel, words: words.to_vec(), interface: INTERFACE, supplies: Supplies::default() }
+    }
+}
+
 /// Has a guest do a task, and hands over each of so many answers. Whether the user let it come to its end.
 pub(super) fn in_guest(
-    kernel: &str,
-    words: &[String],
+    kind: &GuestKind,
     task: Task,
     answers: usize,
     interrupt: &Interrupt,
@@ -36,13 +52,15 @@ pub(super) fn in_guest(
 ) -> anyhow::Result<bool> {
     let store = LabStore::standard();
     let missing = |error: GuestError| failure(ExitCode::Unsupported, error.to_string());
-    let (emulator, kernel) = (store.emulator().map_err(missing)?, store.kernel(kernel).map_err(missing)?);
-    let request = Request { parameters: PARAMETERS.to_owned(), words: words.to_vec(), task };
-    let image = Image::build(&kernel, INTERFACE, &serde_json::to_vec(&request)?)?;
+    let (emulator, kernel) =
+        (store.emulator().map_err(missing)?, store.kernel(kind.kernel).map_err(missing)?);
+    let parameters = if kind.interface == INTERFACE { PARAMETERS } else { "" }.to_owned();
+    let request = Request { parameters, words: kind.words.clone(), task };
+    let image = Image::build(&kernel, kind.interface, &serde_json::to_vec(&request)?, &kind.supplies)?;
     let machine = Machine {
         cpus: GUEST_CPUS,
-        interface: INTERFACE,
-        words: words.to_vec(),
+        interface: kind.interface,
+        words: kind.words.clone(),
         seed: 1,
         plugin: None,
         parallel: false,
@@ -103,23 +121,30 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<ExitCode> {
     if commands.iter().any(Vec::is_empty) {
         return Err(failure(ExitCode::Usage, "there is a + without a command on one of its sides"));
     }
+    let programs = commands.iter().filter(|command| command[0].starts_with('/'));
+    let files = programs.map(|command| PathBuf::from(&command[0])).chain(args.files.iter().cloned());
+    let files: Vec<PathBuf> = files.collect();
+    if let Some(path) = files.iter().find(|path| !path.is_absolute()) {
+        let message =
+            format!("--file {}: give an absolute path, since the guest has it there too", path.display());
+        return Err(failure(ExitCode::Usage, message));
+    }
+    let kind = GuestKind {
+        kernel: if args.rt { REAL_TIME } else { STOCK },
+        words: args.boot.clone(),
+        interface: if args.clocked { CLOCKED } else { INTERFACE },
+        supplies: Supplies { modules: args.modules.clone(), files },
+    };
     let interrupt = Interrupt::catch()?;
     let (count, mut status) = (commands.len(), Some(0));
-    let kernel = if args.rt { REAL_TIME } else { STOCK };
-    let done = in_guest(
-        kernel,
-        &args.boot,
-        Task::Commands { commands, fault: fault(args) },
-        count,
-        &interrupt,
-        |said| {
-            let GuestMessage::Output(output) = said else { return Ok(Heard::GoOn) };
-            std::io::stderr().write_all(output.error.as_bytes())?;
-            quaver_instrument::results::to_stdout(output.output.as_bytes())?;
-            status = output.status;
-            Ok(if status == Some(0) { Heard::GoOn } else { Heard::Enough })
-        },
-    )?;
+    let task = Task::Commands { commands, fault: fault(args) };
+    let done = in_guest(&kind, task, count, &interrupt, |said| {
+        let GuestMessage::Output(output) = said else { return Ok(Heard::GoOn) };
+        std::io::stderr().write_all(output.error.as_bytes())?;
+        quaver_instrument::results::to_stdout(output.output.as_bytes())?;
+        status = output.status;
+        Ok(if status == Some(0) { Heard::GoOn } else { Heard::Enough })
+    })?;
     if !done {
         return Ok(ExitCode::Interrupted);
     }

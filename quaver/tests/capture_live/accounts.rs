@@ -77,7 +77,7 @@ fn a_small_ring_cuts_no_packet() {
 }
 
 /// An Ethernet frame with UDP to `port`, in VLAN `tag`.
-fn frame(port: u16, tag: Option<u8>) -> Vec<u8> {
+pub(super) fn frame(port: u16, tag: Option<u8>) -> Vec<u8> {
     let mut frame = vec![2; 12];
     frame.extend(tag.map(|tag| [0x81, 0, 0, tag]).into_iter().flatten());
     frame.extend([8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2, 0, 9]);
@@ -88,7 +88,7 @@ fn frame(port: u16, tag: Option<u8>) -> Vec<u8> {
 }
 
 /// Sends frames as they are out of the interface.
-fn send_frames(interface: &str, frames: impl Iterator<Item = Vec<u8>>) {
+pub(super) fn send_frames(interface: &str, frames: impl Iterator<Item = Vec<u8>>) {
     // SAFETY: takes no pointers.
     let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     assert!(socket >= 0, "{}", Error::last_os_error());

@@ -1,5 +1,6 @@
 //! Raw cycles of each packet, taken in the kernel.
 
+use super::accounts::{frame, send_frames};
 use super::support::*;
 use quaver_abi::stamp::{Layer, StampClock};
 use quaver_clock::{CounterSupport, cycles, realtime_ns};
@@ -95,6 +96,45 @@ fn each_packet_bears_the_cycles_that_the_kernel_read_and_their_time_whoever_conv
             let expected_ns = first.1 as f64 + (read - first.0) as f64 * ns_per_cycle;
             assert!((time_ns as f64 - expected_ns).abs() < 2_000.0, "{pipeline}: {time_ns} {expected_ns}");
         }
+    }
+}
+
+#[test]
+fn packets_with_tags_of_vlans_have_the_cycles_of_their_own_call() {
+    const NAME: &str = "packets_with_tags_of_vlans_have_the_cycles_of_their_own_call";
+    if !privileged(NAME) || !counter_is_a_clock(NAME) {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("tags.pcapng");
+    let options = ["-o", path.to_str().unwrap(), "--json", "--direction", "in", "--stamp", "raw"];
+    let capture = Capture::start(&lab.sink, &options);
+    // None, one, and one of a provider (802.1ad) around it.
+    let tagged = frame(9, Some(5));
+    let twice = [&tagged[..12], &[0x88, 0xa8, 0, 9], &tagged[12..]].concat();
+    let kinds = [frame(9, None), tagged, twice];
+    let sent: Vec<Vec<u8>> = (0..600).map(|n| kinds[n % 3].clone()).collect();
+    lab.source.within(|| send_frames(&lab.source.interface, sent.iter().cloned())).unwrap();
+    let summary = capture.end();
+    assert_accounts(&summary);
+    let (packets, _) = read(&path);
+    assert_eq!(
+        packets.iter().map(|packet| &packet.data).collect::<Vec<_>>(),
+        sent.iter().collect::<Vec<_>>()
+    );
+    // Some machines record nothing while a particular task runs.
+    let (with, without) = (number(&summary, "/interfaces/0/stamped/raw"), number(&summary, "/raw/missing"));
+    assert_eq!(with + without, 600, "{summary}");
+    for kind in 0..3 {
+        let raw = packets.iter().skip(kind).step_by(3).filter_map(|packet| {
+            let raw = packet.stamps.get(Layer::Raw)?;
+            let kernel = packet.stamps.get(Layer::Kernel).unwrap();
+            Some((raw.time_ns + i64::from(raw.bound_ns), kernel.time_ns))
+        });
+        let raw: Vec<_> = raw.collect();
+        assert!(raw.iter().all(|(latest, kernel)| latest >= kernel), "{kind}: {raw:?}");
+        assert!(raw.len() > 150, "tags of kind {kind}: {} of 200 have cycles", raw.len());
     }
 }
 

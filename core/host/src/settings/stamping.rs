@@ -38,9 +38,21 @@ impl Stamping {
     /// What has to be changed so that all received packets are stamped, and with `sent` those sent ones whose sockets ask
     /// for it; nothing where it is so already.
     pub fn to_stamp_all(self, interface: &str, sent: bool) -> Option<Change> {
-        let on = sent && self.transmit == Self::TRANSMIT_OFF;
-        let transmit = if on { Self::TRANSMIT_ON } else { self.transmit };
-        let asked = Self { receive: Self::RECEIVE_ALL, transmit, ..self };
+        let receive = Self { receive: Self::RECEIVE_ALL, ..self };
+        self.to(interface, if sent { receive.with_sent() } else { receive })
+    }
+
+    /// What has to be changed so that sent packets are stamped whose sockets ask for it; nothing where it is so already.
+    pub fn to_stamp_sent(self, interface: &str) -> Option<Change> {
+        self.to(interface, self.with_sent())
+    }
+
+    fn with_sent(self) -> Self {
+        let on = self.transmit == Self::TRANSMIT_OFF;
+        Self { transmit: if on { Self::TRANSMIT_ON } else { self.transmit }, ..self }
+    }
+
+    fn to(self, interface: &str, asked: Self) -> Option<Change> {
         let knob = Knob::Ethtool { interface: interface.to_owned(), field: FIELD.to_owned() };
         (asked != self).then(|| Change::new(knob, asked.to_string()))
     }
@@ -139,6 +151,8 @@ mod tests {
         let off = Stamping { transmit: 0, ..before };
         assert_eq!(off.to_stamp_all("eth0", false).unwrap().value, "rx 1 tx 0 flags 0");
         assert_eq!(off.to_stamp_all("eth0", true).unwrap().value, "rx 1 tx 1 flags 0");
+        assert_eq!(off.to_stamp_sent("eth0").unwrap().value, "rx 12 tx 1 flags 0");
+        assert!(before.to_stamp_sent("eth0").is_none());
         assert!(Stamping { receive: 1, ..before }.to_stamp_all("eth0", true).is_none());
         assert!(Stamping { receive: 1, ..off }.to_stamp_all("eth0", false).is_none());
     }

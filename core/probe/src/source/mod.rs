@@ -114,6 +114,8 @@ impl SendLog for SegmentWriter<SendRecord> {
 pub struct Source {
     socket: Socket,
     options: SourceOptions,
+    /// To add to deadlines that the way out keeps.
+    ahead_ns: i64,
 }
 
 impl Source {
@@ -144,10 +146,12 @@ impl Source {
     /// # Errors
     /// [`ProbeError::NotSupported`] for [`Pace::Txtime`] where the queueing discipline does not keep it.
     pub fn through(socket: Socket, options: SourceOptions) -> Result<Self, ProbeError> {
+        let mut ahead_ns = 0;
         if options.pace == Pace::Txtime {
-            txtime::enable(&socket, options.destination, options.socket.multicast_interface)?;
+            let interface = options.socket.multicast_interface;
+            ahead_ns = txtime::enable(&socket, options.destination, interface)?.ahead_ns;
         }
-        Ok(Self { socket, options })
+        Ok(Self { socket, options, ahead_ns })
     }
 
     /// Starts the thread, which waits for [`PreparedSource::go`]. Each packet sent is told to `segment`.
@@ -157,10 +161,10 @@ impl Source {
     pub fn prepare<L: SendLog>(self, segment: L) -> Result<PreparedSource<L>, ProbeError> {
         let live = Arc::new(SourceLive::default());
         let shared = Arc::clone(&live);
-        let Self { socket, options } = self;
+        let Self { socket, options, ahead_ns } = self;
         let settings = options.thread.clone();
         let worker = Prepared::spawn("quaver-source", settings, move |stop| {
-            let (report, segment) = run::run(&socket, &options, segment, &shared, stop);
+            let (report, segment) = run::run(&socket, &options, ahead_ns, segment, &shared, stop);
             SourceOutcome { report, segment }
         })?;
         Ok(PreparedSource { worker, live })

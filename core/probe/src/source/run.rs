@@ -31,6 +31,7 @@ impl Failures {
 pub(super) fn run<L: SendLog>(
     socket: &Socket,
     options: &SourceOptions,
+    ahead_ns: i64,
     segment: L,
     live: &SourceLive,
     stop: &AtomicBool,
@@ -41,7 +42,9 @@ pub(super) fn run<L: SendLog>(
         Pace::Spin => stream.send(Spin, now),
         Pace::Sleep => stream.send(Sleep { margin_ns: 0 }, now),
         Pace::Hybrid => stream.send(Hybrid, now),
-        Pace::Txtime => stream.send(Sleep { margin_ns: TXTIME_LEAD_NS }, AtTime::new(socket.as_fd())),
+        Pace::Txtime => {
+            stream.send(Sleep { margin_ns: TXTIME_LEAD_NS }, AtTime::new(socket.as_fd(), ahead_ns))
+        }
     }
 }
 

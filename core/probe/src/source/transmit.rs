@@ -32,6 +32,8 @@ impl Transmit for AtOnce<'_> {
 /// Gives the queueing discipline the deadline to send at (`SO_TXTIME`).
 pub(super) struct AtTime<'a> {
     socket: BorrowedFd<'a>,
+    /// The clock that the discipline keeps, minus CLOCK_MONOTONIC.
+    ahead_ns: i64,
     control: Control,
 }
 
@@ -44,19 +46,19 @@ struct Control {
 const _: () = assert!(size_of::<Control>() == 24, "no padding between header and time");
 
 impl<'a> AtTime<'a> {
-    pub(super) fn new(socket: BorrowedFd<'a>) -> Self {
+    pub(super) fn new(socket: BorrowedFd<'a>, ahead_ns: i64) -> Self {
         let header = libc::cmsghdr {
             cmsg_len: size_of::<Control>() as _,
             cmsg_level: libc::SOL_SOCKET,
             cmsg_type: libc::SCM_TXTIME,
         };
-        Self { socket, control: Control { header, time_ns: 0 } }
+        Self { socket, ahead_ns, control: Control { header, time_ns: 0 } }
     }
 }
 
 impl Transmit for AtTime<'_> {
     fn send(&mut self, packet: &[u8], deadline_ns: i64) -> Result<bool, i32> {
-        self.control.time_ns = deadline_ns.unsigned_abs();
+        self.control.time_ns = (deadline_ns + self.ahead_ns).unsigned_abs();
         let mut parts = [IoSlice::new(packet)];
         // SAFETY: all-zero bytes are a valid msghdr: no name, no parts, no control data.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };

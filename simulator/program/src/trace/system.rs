@@ -6,7 +6,7 @@ use crate::trace::args::SimTraceArgs;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress as Line;
-use quaver_lab_guests::image::Image;
+use quaver_lab_guests::image::{Image, Supplies};
 use quaver_lab_guests::process::{Answer, Guest, Machine};
 use quaver_lab_guests::store::LabStore;
 use quaver_lab_guests::{GuestError, INTERFACE};
@@ -51,7 +51,7 @@ pub(super) fn run(args: &SimTraceArgs) -> anyhow::Result<ExitCode> {
         regions: None,
     };
     let control = Control::begin_system(&unfinished(&output), &facts, args.entries)?;
-    let image = Image::build(&kernel, INTERFACE, b"activity")?;
+    let image = Image::build(&kernel, INTERFACE, b"activity", &Supplies::default())?;
     let machine = Machine {
         cpus: args.cpus,
         interface: INTERFACE,

@@ -22,9 +22,12 @@ use super::frame::{Frame, LinkKind, PacketKind};
 use super::join::{JoinTable, Joined};
 use super::socket::TapInterface;
 use crate::pipeline::{self, PipelineSettings, RawStamp, Resolved, Resolver, Stamper};
+use anyhow::Context;
 use quaver_abi::stamp::LayerStamp;
 use quaver_clock::live::LiveReader;
+use quaver_host::route::{RouteSocket, VlanLink};
 use source::Source;
+use std::collections::BTreeSet;
 
 /// Records that are handed to the pipeline before the first of them is asked for.
 const BATCH: usize = 256;
@@ -47,6 +50,17 @@ struct Taken {
     cycles: u64,
 }
 
+impl Taken {
+    /// Lets them wait for the packet, and for the same packet on captured interfaces of VLANs above.
+    fn await_packets(self, stamp: LayerStamp, vlans: &[VlanLink], table: &mut JoinTable<Keyed>) {
+        let Self { kernel_ns, interface, length, cycles } = self;
+        let above = vlans.iter().filter(|vlan| vlan.below == interface).map(|vlan| vlan.index);
+        for interface in above.chain([interface]) {
+            table.put(Keyed { kernel_ns, interface, length, found: Some(RawCycles { cycles, stamp }) });
+        }
+    }
+}
+
 /// A packet's cycles that wait for the packet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Keyed {
@@ -62,8 +76,9 @@ impl Joined for Keyed {
     }
 
     fn is_of(&self, interface: u32, length: Option<u32>) -> bool {
-        // The tracepoint still has a VLAN tag of 4 bytes that the packet brought along.
-        self.interface == interface && length.is_none_or(|length| [length, length + 4].contains(&self.length))
+        // The tracepoint still has tags of VLANs, of 4 bytes each, that the packet brought along.
+        let tags = |length| self.length.checked_sub(length).is_some_and(|more| [0, 4, 8].contains(&more));
+        self.interface == interface && length.is_none_or(tags)
     }
 
     fn order(&self) -> u64 {
@@ -88,6 +103,8 @@ pub struct RawStamps {
     stamper: Stamper<LiveReader>,
     resolver: Resolver<LiveReader>,
     table: JoinTable<Keyed>,
+    /// Captured interfaces of VLANs: their packets pass the tracepoint on the interface below alone.
+    vlans: Vec<VlanLink>,
     taken: Vec<Taken>,
     stamped: Vec<RawStamp>,
     missing: u64,
@@ -113,7 +130,17 @@ impl RawStamps {
         reader: &LiveReader,
         settings: &PipelineSettings,
     ) -> anyhow::Result<Self> {
-        let source = Source::start(interfaces, rings_bytes, reader)?;
+        let all = interfaces.iter().any(|interface| interface.index == 0);
+        let is_wanted = |index| all || interfaces.iter().any(|interface| interface.index == index);
+        let mut vlans = RouteSocket::open()
+            .and_then(|mut route| route.vlans())
+            .context("--stamp raw: listing interfaces of VLANs")?;
+        vlans.retain(|vlan| is_wanted(vlan.index));
+        let below = vlans.iter().map(|vlan| (vlan.below, vlan.below_name.as_str()));
+        let given = interfaces.iter().map(|interface| (interface.index, interface.name.as_str()));
+        let recorded: BTreeSet<(u32, &str)> = given.chain(below).filter(|_| !all).collect();
+        let recorded: Vec<(u32, &str)> = recorded.into_iter().collect();
+        let source = Source::start(&recorded, rings_bytes, reader)?;
         let (stamper, resolver) = pipeline::start(settings, reader.clone())?;
         let (taken, stamped) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
         Ok(Self {
@@ -121,6 +148,7 @@ impl RawStamps {
             stamper,
             resolver,
             table: JoinTable::new(),
+            vlans,
             taken,
             stamped,
             missing: 0,
@@ -167,17 +195,45 @@ impl RawStamps {
 
     /// Sends some records through the pipeline, in the order in which they came; whether there were any.
     fn take(&mut self) -> bool {
-        let Self { source, stamper, resolver, table, taken, stamped, .. } = self;
+        let Self { source, stamper, resolver, table, vlans, taken, stamped, .. } = self;
         taken.clear();
         source.take(BATCH, taken);
         // All of them are handed over before the first is waited for: converter threads work meanwhile.
         stamped.clear();
         stamped.extend(taken.iter().map(|taken| stamper.stamp_of(taken.cycles)));
         for (taken, raw) in taken.iter().zip(stamped) {
-            let Taken { kernel_ns, interface, length, cycles } = *taken;
-            let stamp = resolver.resolve(*raw);
-            table.put(Keyed { kernel_ns, interface, length, found: Some(RawCycles { cycles, stamp }) });
+            taken.await_packets(resolver.resolve(*raw), vlans, table);
         }
         !taken.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaver_abi::stamp::StampClock;
+
+    #[test]
+    fn a_call_on_the_interface_below_is_that_of_the_vlans_packet_too_whose_tags_are_gone() {
+        let vlan = |index| VlanLink { index, below: 2, below_name: "eth0".to_owned() };
+        let vlans = [vlan(4), vlan(5), VlanLink { below: 3, ..vlan(6) }];
+        let mut table = JoinTable::new();
+        let stamp = LayerStamp { clock: StampClock::Cycles, time_ns: 70, bound_ns: 1, epoch: 1 };
+        let taken = |kernel_ns, length| Taken { kernel_ns, interface: 2, length, cycles: 7 };
+        taken(9, 64).await_packets(stamp, &vlans, &mut table);
+        // With its tag beside the data, with one and with two in them.
+        for length in [64, 60, 56] {
+            taken(u64::from(length), 64).await_packets(stamp, &vlans, &mut table);
+            assert!(table.take(length.into(), 5, Some(length)).is_some(), "{length}");
+        }
+        for length in [65, 62, 52] {
+            assert!(table.take(9, 4, Some(length)).is_none(), "{length}");
+        }
+        assert!(table.take(9, 6, Some(60)).is_none(), "it is above another interface");
+        for interface in [2, 4, 5] {
+            let found = table.take(9, interface, Some(60)).unwrap().found.unwrap();
+            assert_eq!((found.cycles, found.stamp), (7, stamp));
+            assert!(table.take(9, interface, Some(60)).is_none());
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! Where the kernel writes raw cycles: the program's records, and the trace ring where the program cannot read the counter.
 
-use super::super::socket::TapInterface;
 use super::Taken;
 use super::pairing::Pairing;
 use super::trace_ring::TraceRing;
@@ -27,22 +26,20 @@ impl std::fmt::Debug for Source {
 }
 
 impl Source {
-    /// By the program alone where the kernel lets it read the counter, else by the trace ring.
+    /// By the program alone where the kernel lets it read the counter, else by the trace ring; of the interfaces of these indices
+    /// and names, none for all.
     pub(super) fn start(
-        interfaces: &[TapInterface],
+        interfaces: &[(u32, &str)],
         rings_bytes: u64,
         reader: &LiveReader,
     ) -> Result<Self, TraceError> {
-        let all = interfaces.iter().any(|interface| interface.index == 0);
-        let of = |all: bool| interfaces.iter().filter(move |_| !all);
-        let indices: Vec<u32> = of(all).map(|interface| interface.index).collect();
+        let (indices, names): (Vec<u32>, Vec<&str>) = interfaces.iter().copied().unzip();
         let name_space = name_space()?;
         if counter_is_shown()
             && let Ok((program, records)) = attach(&indices, name_space, rings_bytes, true)
         {
             return Ok(Self { _program: program, records, trace: None, waiting: Vec::new() });
         }
-        let names: Vec<&str> = of(all).map(|interface| interface.name.as_str()).collect();
         // First: probes of one tracepoint run in the order in which they came.
         let ring = TraceRing::start(&names)?;
         let (program, records) = attach(&indices, name_space, rings_bytes, false)?;

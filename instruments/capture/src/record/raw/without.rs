@@ -1,6 +1,5 @@
 //! What stands for the kernel's side in a build without BPF.
 
-use super::super::socket::TapInterface;
 use super::Taken;
 use quaver_clock::live::LiveReader;
 use quaver_host::trace::TraceError;
@@ -10,7 +9,7 @@ use quaver_host::trace::TraceError;
 pub(super) enum Source {}
 
 impl Source {
-    pub(super) fn start(_: &[TapInterface], _: u64, _: &LiveReader) -> Result<Self, TraceError> {
+    pub(super) fn start(_: &[(u32, &str)], _: u64, _: &LiveReader) -> Result<Self, TraceError> {
         Err(TraceError::NotSupported {
             operation: "joining raw cycles to packets".to_owned(),
             remedy: quaver_host::bpf::BUILD_REMEDY.to_owned(),

@@ -9,7 +9,7 @@ use quaver_chase::args::PaceMode;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_lab_guests::GuestError;
-use quaver_lab_guests::image::Image;
+use quaver_lab_guests::image::{Image, Supplies};
 use quaver_lab_guests::process::{Answer, Guest, Machine};
 use quaver_lab_guests::store::{Emulator, Kernel, LabStore};
 use quaver_lab_guests::{INTERFACE, PARAMETERS};
@@ -63,7 +63,8 @@ impl QemuLab {
         let asked = order.asked.clone();
         let task = Task::Study { asked, cells: cells.clone() };
         let request = Request { parameters: PARAMETERS.to_owned(), words: words.to_vec(), task };
-        let image = Image::build(&self.kernel, INTERFACE, &serde_json::to_vec(&request)?)?;
+        let image =
+            Image::build(&self.kernel, INTERFACE, &serde_json::to_vec(&request)?, &Supplies::default())?;
         // The same seed gives the same boot; blocks are to differ as those of a real machine do.
         let seed = order.plan.facts.seed.wrapping_mul(1_000).wrapping_add(u64::from(order.block));
         let machine = Machine {

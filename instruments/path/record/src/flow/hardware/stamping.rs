@@ -58,12 +58,14 @@ impl Interfaces {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the interface stamp all that it receives, and what it sends where a socket asks.
+    /// Has the interface stamp all that it receives, and what it sends where a socket asks. For what is sent, an interface
+    /// that cannot stamp all that it receives stamps what it sends alone.
     ///
     /// # Errors
     /// A sentence where it cannot be switched on so that it will be put back, or where the driver did not do it.
     pub(super) fn stamp(&self, interface: &str, way: Way) -> Result<Wish, String> {
-        let now = self.switch_on(interface).map_err(|error| stamping::not_switched_on(interface, &error))?;
+        let now =
+            self.switch_on(interface, way).map_err(|error| stamping::not_switched_on(interface, &error))?;
         // From here on it is put back, whatever the verdict.
         let wish = Wish { interfaces: self.clone() };
         match way {
@@ -77,7 +79,7 @@ impl Interfaces {
     }
 
     /// Counts a flow in, unless it failed.
-    fn switch_on(&self, interface: &str) -> Result<Stamping, TuneError> {
+    fn switch_on(&self, interface: &str, way: Way) -> Result<Stamping, TuneError> {
         let mut shared = self.shared();
         // Read under the lock, so that no other flow puts it back in between.
         let said = self.place.contact().ethtool(interface, stamping::FIELD);
@@ -90,7 +92,10 @@ impl Interfaces {
             Some(session) => session,
             none => none.insert(Steered::begin(&self.place, VERB)?),
         };
-        let set = session.set(&change);
+        let set = match (session.set(&change), before.to_stamp_sent(interface)) {
+            (Err(_), Some(less)) if way == Way::Sent => session.set(&less),
+            (set, _) => set,
+        };
         if set.is_err() && shared.flows == 0 {
             // Nobody would end it.
             shared.session = None;
