@@ -12,7 +12,7 @@ const EVERYBODYS: [&str; 9] =
 pub fn keep(read: &[&Path], write: &[&Path]) {
     // What was measured is over. Were its memory still locked, it could get none without the right to lock.
     let _ = rustix::mm::munlockall();
-    READER.keep(Some(Files { read, write }));
+    READER.keep(Some(Files { read, write, ..Files::default() }));
 }
 
 /// A reader keeps files, of which the verb reads and writes those that it was given.
@@ -29,7 +29,7 @@ pub fn keep_programs(network: bool) {
 pub fn keep_output(place: Option<&Path>) {
     // Counters of interfaces, which each file tells.
     let read = [Path::new("/proc"), Path::new("/sys")];
-    CAPTURE_WRITER.keep(Some(Files { read: &read, write: place.as_slice() }));
+    CAPTURE_WRITER.keep(Some(Files { read: &read, write: place.as_slice(), ..Files::default() }));
 }
 
 /// Before it sends to others: what it needs for that, and these files.
@@ -37,9 +37,11 @@ pub fn keep_to_send(read: &[&Path], write: &[&Path]) {
     let mut read = [read, &EVERYBODYS.map(Path::new)].concat();
     let program = std::env::current_exe().unwrap_or_default();
     read.extend(program.parent());
+    // A run in which nothing was measured goes.
+    let emptied: Vec<&Path> = write.iter().map(|run| place_of(run)).collect();
     let terminal = Path::new("/dev/tty");
     let write = [write, &[terminal]].concat();
-    say(SENDER.keep(Some(Files { read: &read, write: &write })));
+    say(SENDER.keep(Some(Files { read: &read, write: &write, emptied: &emptied })));
 }
 
 /// Before it follows packets or a process of others.

@@ -71,7 +71,8 @@ fn be_the_server(args: &JitlatArgs) -> anyhow::Result<ExitCode> {
         quaver_instrument::tell!("{now} {event}");
     };
     // Its ports are those that clients name.
-    rights::say(SERVER.keep(Some(Files { read: &[Path::new("/proc"), Path::new("/sys")], write: &[] })));
+    let read = [Path::new("/proc"), Path::new("/sys")];
+    rights::say(SERVER.keep(Some(Files { read: &read, ..Files::default() })));
     serve(options, interrupt.flag(), &mut say).context("serving")?;
     Ok(ExitCode::Done)
 }

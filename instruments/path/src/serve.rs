@@ -92,8 +92,10 @@ fn give_up_rights(args: &ServeArgs, options: &ServerOptions) {
     let own = [options.control_port, options.test_port, 0];
     let ports: Vec<u16> = own.into_iter().chain(others.into_iter().flatten()).collect();
     let free = args.legacy || options.test_port == 0;
-    let confined =
-        SERVER.keep_ports(Some(Files { read: &read, write: &write }), if free { &[] } else { &ports });
+    let confined = SERVER.keep_ports(
+        Some(Files { read: &read, write: &write, ..Files::default() }),
+        if free { &[] } else { &ports },
+    );
     if !confined.is_whole() {
         say(args.json, &format!("not confined in full: {confined}"));
     }

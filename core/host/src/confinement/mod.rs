@@ -45,6 +45,8 @@ pub struct Files<'a> {
     pub read: &'a [&'a Path],
     /// It reads, makes, replaces and removes what is here.
     pub write: &'a [&'a Path],
+    /// It removes empty directories below these.
+    pub emptied: &'a [&'a Path],
 }
 
 /// Use of sockets.
@@ -150,6 +152,7 @@ fn restrict(files: &Files<'_>, network: Network<'_>) -> Result<Enforced, Ruleset
     let status = created
         .add_rules(path_beneath_rules(files.read, read))?
         .add_rules(path_beneath_rules(files.write, write))?
+        .add_rules(path_beneath_rules(files.emptied, AccessFs::RemoveDir))?
         .restrict_self()?;
     Ok(match status.ruleset {
         RulesetStatus::FullyEnforced => Enforced::Whole,

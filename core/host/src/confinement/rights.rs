@@ -58,7 +58,7 @@ pub static SERVER: Right = Right {
 pub static SENDER: Right = Right {
     who: &[(
         "`probe`, `jitlat` to a host, `source`, `sink`",
-        "reads `/proc`, `/sys`, `/etc` and libraries; writes the run and the places of other outputs",
+        "reads `/proc`, `/sys`, `/etc` and libraries; writes the run, removes one without a measurement, and writes the places of other outputs",
     )],
     network: Sockets::Any,
     tracing: false,

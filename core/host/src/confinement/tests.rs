@@ -35,8 +35,12 @@ fn files_are_those_that_were_named() {
         std::fs::create_dir(folder).unwrap();
         std::fs::write(folder.join("old"), "x").unwrap();
     }
-    let (read, write): ([&Path; 1], [&Path; 1]) = ([&theirs], [&ours]);
-    let keep = Confinement { files: Some(Files { read: &read, write: &write }), ..nothing() };
+    for folder in [&theirs, &other] {
+        std::fs::create_dir(folder.join("empty")).unwrap();
+    }
+    let (read, write, emptied): ([&Path; 1], [&Path; 1], [&Path; 1]) = ([&theirs], [&ours], [&other]);
+    let files = Files { read: &read, write: &write, emptied: &emptied };
+    let keep = Confinement { files: Some(files), ..nothing() };
     confined(&keep, |confined| {
         if confined.landlock == Enforced::Nothing {
             // This kernel has none, and everything goes on as before.
@@ -51,6 +55,8 @@ fn files_are_those_that_were_named() {
         assert!(refused(std::fs::write(theirs.join("new"), "y")));
         assert!(refused(std::fs::write(other.join("old"), "y")));
         assert!(refused(std::fs::remove_file(other.join("old"))));
+        std::fs::remove_dir(other.join("empty")).unwrap();
+        assert!(refused(std::fs::remove_dir(theirs.join("empty"))));
         // A thread that it starts has no more.
         let later = std::thread::spawn(move || std::fs::read(other.join("old")).map(drop)).join().unwrap();
         assert!(refused(later));
