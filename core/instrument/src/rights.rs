@@ -1,6 +1,8 @@
 //! What a verb gives up before it reads what others wrote, or has to do with others. `quaver_host::confinement` has the kinds.
 
-use quaver_host::confinement::{CAPTURE_WRITER, Confined, Files, OBSERVER, QUERY, READER, S3_QUERY, SENDER};
+use quaver_host::confinement::{
+    CAPTURE_WRITER, CONCLUSION, Confined, Files, OBSERVER, QUERY, READER, S3_QUERY, SENDER,
+};
 use std::path::Path;
 use std::sync::Once;
 
@@ -13,6 +15,13 @@ pub fn keep(read: &[&Path], write: &[&Path]) {
     // What was measured is over. Were its memory still locked, it could get none without the right to lock.
     let _ = rustix::mm::munlockall();
     READER.keep(Some(Files { read, write, ..Files::default() }));
+}
+
+/// Who has measured keeps the run, what names the functions and threads of this host, and these files.
+pub fn keep_to_conclude(read: &[&Path], run: &Path) {
+    let _ = rustix::mm::munlockall();
+    let read = [read, &[Path::new("/proc"), Path::new("/sys")]].concat();
+    CONCLUSION.keep(Some(Files { read: &read, write: &[run], ..Files::default() }));
 }
 
 /// A reader keeps files, of which the verb reads and writes those that it was given.

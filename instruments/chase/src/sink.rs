@@ -46,7 +46,7 @@ pub fn run(args: &SinkArgs) -> anyhow::Result<ExitCode> {
     let learned = learn(args, listen, &options, &interrupt)?;
     let (run, manifest) = measure(args, listen, options, &learned, &interrupt)?;
     let early = quaver_instrument::results::ended_early(&manifest, interrupt.requested());
-    rights::keep(&[], &[run.path()]);
+    rights::keep_to_conclude(&[], run.path());
     let digest = conclude(&run, manifest, args.output.quiet)?;
     print_results(&digest, &run, &args.output, early)
 }

@@ -149,8 +149,6 @@ pub static READER: Right = Right {
             "`compare`, `runs`, `scrub`, `migrate`",
             "reads the runs, or what lies below the roots; writes the place of the output, or of the tags",
         ),
-        ("`chase`, `noise`, `sink` when they have measured", "reads and writes the run"),
-        ("`sync` when the program has ended", "reads ELF files; writes the run"),
         (
             "`sim import`, `sim run`, `sim trace --info`, `--armour`, `--thin`",
             "reads the inputs; writes the place of the output",
@@ -166,6 +164,22 @@ pub static READER: Right = Right {
     programs: false,
     filter: true,
     capabilities: FILES,
+};
+
+/// It has measured, and names what it met: functions of the kernel, which need `CAP_SYSLOG`, and threads.
+pub static CONCLUSION: Right = Right {
+    who: &[
+        (
+            "`chase`, `noise`, `sink` when they have measured",
+            "reads `/proc` and `/sys`; reads and writes the run",
+        ),
+        ("`sync` when the program has ended", "reads all files; writes the run"),
+    ],
+    network: Sockets::Open,
+    tracing: false,
+    programs: false,
+    filter: true,
+    capabilities: FILES.union(CapabilitySet::SYSLOG),
 };
 
 /// It asks DuckDB about runs that are here.
@@ -188,7 +202,7 @@ pub static S3_QUERY: Right = Right {
     capabilities: FILES,
 };
 
-const ALL: [&Right; 11] = [
+const ALL: [&Right; 12] = [
     &SERVER,
     &SENDER,
     &MEASURING,
@@ -198,6 +212,7 @@ const ALL: [&Right; 11] = [
     &CAPTURE_WRITER,
     &SYMBOLS,
     &READER,
+    &CONCLUSION,
     &QUERY,
     &S3_QUERY,
 ];

@@ -34,7 +34,7 @@ pub fn run(args: &ChaseArgs) -> anyhow::Result<ExitCode> {
     if let Some(reason) = manifest.interrupted.as_ref().filter(|_| args.output.json) {
         quaver_instrument::tell!("chase: ended early: {reason}");
     }
-    rights::keep(&[], &[run.path()]);
+    rights::keep_to_conclude(&[], run.path());
     let digest = conclude(&run, manifest, args.output.quiet)?;
     print_results(&digest, &run, &args.output, early)
 }

@@ -34,7 +34,7 @@ pub fn run(args: &NoiseArgs) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::catch()?;
     let (run, manifest) = measure(args, &interrupt, || Ok(()))?;
     let early = results::ended_early(&manifest, interrupt.requested());
-    rights::keep(&[], &[run.path()]);
+    rights::keep_to_conclude(&[], run.path());
     let digest = conclude(&run, manifest, args.output.quiet)?;
     let summary = serde_json::to_value(&digest.analysis.summary)?;
     let found = results::Found::of_run(&summary, &run).ended(early);

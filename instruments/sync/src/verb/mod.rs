@@ -48,7 +48,7 @@ fn begin(args: &SyncArgs, facts: &crate::digest::SyncFacts) -> anyhow::Result<(R
 /// Packs and analyses a run that ended just now, and stores what came of it.
 fn conclude(run: &RunDir, manifest: Manifest, quiet: bool) -> anyhow::Result<SyncDigest> {
     // Files of the program and its libraries lie anywhere.
-    rights::keep(&[Path::new("/")], &[run.path()]);
+    rights::keep_to_conclude(&[Path::new("/")], run.path());
     let digest = crate::digest::conclude(run, manifest, quiet)?;
     store(run, &digest)?;
     Ok(digest)
