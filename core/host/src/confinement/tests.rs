@@ -58,7 +58,8 @@ fn files_are_those_that_were_named() {
         std::fs::remove_dir(other.join("empty")).unwrap();
         assert!(refused(std::fs::remove_dir(theirs.join("empty"))));
         // A thread that it starts has no more.
-        let later = std::thread::spawn(move || std::fs::read(other.join("old")).map(drop)).join().unwrap();
+        let forbidden = other.join("old");
+        let later = std::thread::spawn(|| std::fs::read(forbidden).map(drop)).join().unwrap();
         assert!(refused(later));
     });
     assert_eq!(std::fs::read(place.path().join("other/old")).unwrap(), b"x");
