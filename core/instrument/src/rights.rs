@@ -47,7 +47,7 @@ pub fn keep_to_send(read: &[&Path], write: &[&Path]) {
     let program = std::env::current_exe().unwrap_or_default();
     read.extend(program.parent());
     // A run in which nothing was measured goes.
-    let emptied: Vec<&Path> = write.iter().map(|run| place_of(run)).collect();
+    let emptied: Vec<&Path> = write.iter().map(|run| above(run)).collect();
     let terminal = Path::new("/dev/tty");
     let write = [write, &[terminal]].concat();
     say(SENDER.keep(Some(Files { read: &read, write: &write, emptied: &emptied })));
@@ -66,6 +66,11 @@ pub fn say(confined: Confined) {
     }
 }
 
+/// The directory that a run or a file lies in.
+fn above(place: &Path) -> &Path {
+    place.parent().filter(|above| *above != Path::new("")).unwrap_or(Path::new("."))
+}
+
 /// The nearest directory above a place, that is there or not, in which it can be made.
 pub fn ground_of(place: &Path) -> &Path {
     let above = place.ancestors().find(|above| above.is_dir());
@@ -74,9 +79,6 @@ pub fn ground_of(place: &Path) -> &Path {
 
 /// The directory where a file appears; a device or a pipe itself, and no place at all for standard output (`-`).
 pub fn place_of(target: &Path) -> &Path {
-    match target.parent() {
-        _ if target == Path::new("-") || target.exists() && !target.is_file() => target,
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    }
+    let is_place = target == Path::new("-") || target.exists() && !target.is_file();
+    if is_place { target } else { above(target) }
 }

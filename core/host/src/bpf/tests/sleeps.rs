@@ -37,7 +37,10 @@ impl Waits {
         let wake = |pair: [&EventRecord; 2]| {
             self.of(EventKind::Wakeup).find(|wake| wake.start_ns >= pair[0].end_ns && wake.detail == 1)
         };
-        self.sleeps().into_iter().filter_map(wake).map(|wake| Wakeup::from_aux(wake.aux)).collect()
+        // One that is preempted for as long is not woken.
+        let sleeps =
+            self.sleeps().into_iter().filter(|pair| OffCpu::from_raw(pair[0].detail) == OffCpu::Blocked);
+        sleeps.filter_map(wake).map(|wake| Wakeup::from_aux(wake.aux)).collect()
     }
 
     /// Why it left its CPU for each of these sleeps, at what, and what woke it.
