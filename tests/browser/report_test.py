@@ -24,7 +24,7 @@ def check_structure(browser, facts):
     check("the application comes first", layers[0] == "ΔT at application", layers[0])
     marked = chart(browser, "time-application", "return chart.data.series.filter((one) => one.shape === 'points').map((one) => one.x.length)")
     # MOST_MARKS of core/instrument.
-    check("late packets are marked, up to a bound", sum(marked) == min(facts["late"], 10_000), marked)
+    check("late packets are marked, up to a bound", sum(marked) == min(facts["late"], 5_000), marked)
     check("each cause has marks of its own, and the unexplained", len(marked) == facts["causes"] + 1, marked)
     shown = "return [...document.querySelectorAll('#worst figure')].filter((one) => !one.hidden).map((one) => [one.id, one.querySelectorAll('.span').length])"
     first = browser.run(shown)
