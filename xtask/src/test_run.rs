@@ -76,7 +76,7 @@ const GROUPS: &[(&str, Group)] = &[
     ("quaver/verbs_runs", Group::Host),
     ("quaver/compare_runs", Group::Host),
     ("quaver/faults", Group::Host),
-    ("quaver/hangup", Group::Host),
+    ("quaver/hangup", Group::Quiet),
     ("quaver/tutorials", Group::Host),
     ("quaver/units", Group::Host),
     ("quaver-clock/clock_live", Group::Quiet),
