@@ -12,7 +12,7 @@ const EVERYBODYS: [&str; 9] =
 
 /// A reader keeps these files, and nothing else.
 pub fn keep(read: &[&Path], write: &[&Path]) {
-    // What was measured is over. Were its memory still locked, it could get none without the right to lock.
+    // Measuring is over. While memory is locked, a process without CAP_IPC_LOCK can allocate none.
     let _ = rustix::mm::munlockall();
     READER.keep(Some(Files { read, write, ..Files::default() }));
 }

@@ -1,4 +1,4 @@
-//! What was proven stays: in force, in a profile of settings, and after a reboot where that was asked for.
+//! Proven settings stay in force. A profile records them, and `--persist` installs it for each boot.
 
 use super::choice::Candidate;
 use super::trial::{Place, Trial};

@@ -98,7 +98,7 @@ fn after_a_kill_at_any_of_sixty_drawn_steps_the_next_turn_finds_all_as_before_or
     let all = steps.taken.load(Ordering::Relaxed);
     let kept = counted.listing().into_iter().map(|(_, content)| content).collect::<Vec<_>>();
     let mut random = Pcg64Mcg::seed_from_u64(21);
-    // The last steps, where what is kept is decided, and one beyond the end are among them.
+    // The last steps decide whether settings are kept. They are always tried, and so is one step beyond the end.
     let drawn = (0..60).map(|_| below(&mut random, all)).chain([all - 2, all - 1, all]);
     let (mut in_force, mut stayed) = (0, 0);
     for step in drawn {
