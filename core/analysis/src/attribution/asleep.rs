@@ -50,12 +50,11 @@ impl Question<'_, '_> {
             OffCpu::Stopped => Some(CauseKey::plain("stopped", "receiver stopped by a signal")),
             OffCpu::Frozen => Some(CauseKey::plain("frozen", "receiver frozen by its cgroup")),
             OffCpu::Traced => {
-                let tracer =
-                    wake.filter(|wake| wake.context == WakeContext::Task).map_or(0, |wake| wake.current);
+                let tracer = waking_thread(wake);
                 Some(CauseKey::new("traced", Detail::Sent("receiver held by ptrace", 0, tracer)))
             }
             OffCpu::Parked => Some(CauseKey::plain("kernel-wait", "receiver parked")),
-            OffCpu::Uninterruptible => Some(self.uninterruptible(absence)),
+            OffCpu::Uninterruptible => Some(self.uninterruptible(absence, wake)),
             OffCpu::Blocked => self.interruptible(absence, wake, until_ns),
             OffCpu::Polling => poll(wake),
             OffCpu::Receiving
@@ -84,7 +83,7 @@ impl Question<'_, '_> {
         if wake.is_some_and(|wake| wake.context == WakeContext::Stream) {
             return None;
         }
-        let waker = wake.filter(|wake| wake.context == WakeContext::Task).map_or(0, |wake| wake.current);
+        let waker = waking_thread(wake);
         let peer = |what| Some(CauseKey::new("peer-wait", Detail::Awaited(what, waker)));
         let timed_out = wake.is_some_and(by_timer);
         let object = SleepObject::from_raw(sleep.detail);
@@ -96,7 +95,9 @@ impl Question<'_, '_> {
         }
         match object {
             // Nobody let go of anything: runtimes sleep in this way too (a JVM's Thread.sleep).
-            SleepObject::Futex | SleepObject::Peer | SleepObject::Unknown if timed_out => {
+            SleepObject::Futex | SleepObject::Peer | SleepObject::Socket | SleepObject::Unknown
+                if timed_out =>
+            {
                 Some(CauseKey::plain("own-sleep", "timed wait of the receiver ran out"))
             }
             SleepObject::Futex if wake.is_some_and(Wakeup::by_an_end) => {
@@ -138,13 +139,13 @@ impl Question<'_, '_> {
         None
     }
 
-    fn uninterruptible(&self, absence: &Absence) -> CauseKey {
+    fn uninterruptible(&self, absence: &Absence, wake: Option<Wakeup>) -> CauseKey {
         let Some(sleep) = absence.sleep.map(|index| self.event(index)) else { return KERNEL_WAIT };
         let frames = self.namer.frames(sleep.start_ns, sleep.id);
         let any = |parts: &[&str]| {
             frames.iter().any(|&frame| parts.iter().any(|part| self.namer.symbol(frame).contains(part)))
         };
-        let place = self.namer.leaf(frames);
+        let (place, waker) = (self.namer.leaf(frames), waking_thread(wake));
         if any(&["reclaim", "shrink_", "swap", "compact_zone", "mem_cgroup_handle_over_high"]) {
             return CauseKey::new("reclaim/swap", Detail::Function("memory reclaim or swap in", place));
         }
@@ -166,9 +167,9 @@ impl Question<'_, '_> {
             return CauseKey::new("disk", Detail::Function("wait for a disk or file system in", place));
         }
         if any(&["rwsem_down", "mutex_lock", "percpu_down", "rtlock", "rt_mutex"]) {
-            return CauseKey::new("kernel-wait", Detail::Function("lock of the kernel in", place));
+            return CauseKey::new("kernel-wait", Detail::Ended("lock of the kernel in", place, waker));
         }
-        CauseKey::new("kernel-wait", Detail::Function("wait in the kernel in", place))
+        CauseKey::new("kernel-wait", Detail::Ended("wait in the kernel in", place, waker))
     }
 
     /// Cuts a stretch of a sleep by cause. That of a lock, or of a thread's end, is cut by what that thread did meanwhile.
@@ -180,8 +181,16 @@ impl Question<'_, '_> {
             Detail::End(ended, _) => {
                 self.behind((ended, end), (span.start_ns, span.end_ns), DEEPEST, take);
             }
+            Detail::Awaited(_, worker) if self.works_for_io_uring(worker) => {
+                self.behind((worker, io_work), (span.start_ns, span.end_ns), DEEPEST, take);
+            }
             _ => take(span.start_ns, span.end_ns, key),
         }
+    }
+
+    /// Whether the kernel made this thread to do what the receiver's own requests to io_uring ask for.
+    fn works_for_io_uring(&self, thread: u32) -> bool {
+        self.namer.names.task.get(&thread).is_some_and(|comm| comm.starts_with("iou-wrk-"))
     }
 
     /// What the holder of a lock, or a thread that is to end, did while others waited for it.
@@ -250,8 +259,21 @@ const fn end(ended: u32, state: HolderState) -> CauseKey {
     CauseKey::new("thread-end", Detail::End(ended, state))
 }
 
+/// What a request to io_uring waits for, where the kernel gave it to a worker.
+const fn io_work(worker: u32, state: HolderState) -> CauseKey {
+    match state {
+        HolderState::WaitedForDisk => DISK,
+        _ => CauseKey::new("peer-wait", Detail::Awaited("its request to io_uring", worker)),
+    }
+}
+
 const DISK: CauseKey = CauseKey::plain("disk", "wait for a disk or file system");
 const KERNEL_WAIT: CauseKey = CauseKey::plain("kernel-wait", "wait in the kernel");
+
+/// The thread that made a wake-up in a system call or fault of its own; 0 where none did, or it is not known.
+fn waking_thread(wake: Option<Wakeup>) -> u32 {
+    wake.filter(|wake| wake.context == WakeContext::Task).map_or(0, |wake| wake.current)
+}
 
 /// Whether a timer made a wake-up.
 fn by_timer(wake: Wakeup) -> bool {

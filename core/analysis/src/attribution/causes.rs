@@ -26,6 +26,8 @@ pub(crate) enum Detail {
     Function(&'static str, u64),
     /// A kernel function (0: not known) that a thread (0: not known) made run here.
     Sent(&'static str, u64, u32),
+    /// A wait at this kernel function (0: not known), which a thread (0: not known) ended.
+    Ended(&'static str, u64, u32),
     /// A thread, with the scheduling class that its priority tells.
     Thread(u32, Class),
     /// A kworker with the work that it did.
@@ -115,7 +117,12 @@ impl CauseKey {
                 None => format!("irq {number}"),
             },
             Detail::Function(what, address) => function(what, address, names),
-            Detail::Sent(what, address, 0) => function(what, address, names),
+            Detail::Sent(what, address, 0) | Detail::Ended(what, address, 0) => {
+                function(what, address, names)
+            }
+            Detail::Ended(what, address, thread) => {
+                format!("{}, ended by thread {}", function(what, address, names), task(thread, names))
+            }
             Detail::Sent(what, address, thread) => {
                 format!("{} from {}", function(what, address, names), task(thread, names))
             }
@@ -161,7 +168,7 @@ pub(crate) const SOURCE_LATE: &str = "source late";
 fn function(what: &str, address: u64, names: &Names) -> String {
     match names.symbol.get(&address) {
         Some(symbol) => format!("{what} {symbol}"),
-        None => what.to_string(),
+        None => what.strip_suffix(" in").unwrap_or(what).to_string(),
     }
 }
 

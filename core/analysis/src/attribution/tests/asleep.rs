@@ -60,7 +60,7 @@ fn who_runs_beside_a_sleeper_is_not_blamed() {
     let task = wakeup(RECEIVER, WOKEN, WakeContext::Task, WORKER);
     let at = |object| sleep(RECEIVER, LEFT, object);
     slept_for("own-sleep", "sleep of the receiver itself", OffCpu::Blocked, &[at(SleepObject::Clock), timer]);
-    for object in [SleepObject::Futex, SleepObject::Peer, SleepObject::Unknown] {
+    for object in [SleepObject::Futex, SleepObject::Peer, SleepObject::Socket, SleepObject::Unknown] {
         let ran_out = [at(object), timer];
         slept_for("own-sleep", "timed wait of the receiver ran out", OffCpu::Blocked, &ran_out);
     }
@@ -76,6 +76,36 @@ fn who_runs_beside_a_sleeper_is_not_blamed() {
     slept_for("peer-wait", "receiver waited for a pipe (thread worker)", OffCpu::Blocked, &pipe);
     let disk = [at(SleepObject::File), timer];
     slept_for("disk", "wait for a disk or file system", OffCpu::Blocked, &disk);
+    let answered = [at(SleepObject::Unknown), task];
+    let name = "wait in the kernel, ended by thread worker";
+    slept_for("kernel-wait", name, OffCpu::Uninterruptible, &answered);
+}
+
+#[test]
+fn a_worker_of_io_uring_is_followed_to_the_disk_that_it_waits_for() {
+    let given_ns = reading(50) + 20_000;
+    let awaited = |comm: &str| {
+        let mut run = run_with(OffCpu::Polling, &[wakeup(RECEIVER, WOKEN, WakeContext::Task, WORKER)]);
+        run.names.task.insert(WORKER, comm.to_owned());
+        run.events.push(thread(WORKER, 120, 0, LEFT, given_ns, OffCpu::Uninterruptible));
+        run.events.push(sleep(WORKER, given_ns, SleepObject::File));
+        run.events.push(wakeup(WORKER, WOKEN - 1_000, WakeContext::Interrupt, 0));
+        run.events.push(thread(WORKER, 120, 0, WOKEN - 1_000, WOKEN + 500, OffCpu::Blocked));
+        let analysis = analyze(&run);
+        let asleep = |row: &(&str, &str, i64)| (row.0.to_owned(), row.2);
+        let mut rows: Vec<_> = causes(&analysis).iter().map(asleep).collect();
+        rows.retain(|row| row.0 != "cfs-preempt");
+        rows
+    };
+    let disk_ns = WOKEN - 1_000 - given_ns;
+    let rest_ns = WOKEN - reading(50) - disk_ns;
+    let row = |source: &str, time_ns| (source.to_owned(), time_ns);
+    assert_eq!(awaited("iou-wrk-17"), [row("disk", disk_ns), row("peer-wait", rest_ns)]);
+    assert_eq!(
+        awaited("writer"),
+        [row("peer-wait", WOKEN - reading(50))],
+        "its own thread serves others too"
+    );
 }
 
 #[test]

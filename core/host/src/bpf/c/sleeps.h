@@ -84,7 +84,7 @@ static __always_inline __u32 off_cpu(struct task_struct *task, bool preempt, uns
 	return task->jobctl & JOBCTL_TRAP_FREEZE ? OFF_FROZEN : OFF_BLOCKED;
 }
 
-/* What a system call waits for whatever its first argument is; AT_UNKNOWN where the argument's descriptor tells. */
+/* What a system call waits for whatever its first argument is; AT_UNKNOWN where that may be a descriptor. */
 static __always_inline __u32 waits_for(__u32 call)
 {
 	switch (call) {
@@ -148,6 +148,49 @@ static __always_inline __u32 waits_for(__u32 call)
 		return AT_POLL;
 	default:
 		return AT_UNKNOWN;
+	}
+}
+
+/* Whether a system call's first argument is the descriptor that it waits for. Other calls take small numbers too. */
+static __always_inline int takes_descriptor(__u32 call)
+{
+	switch (call) {
+#ifdef __TARGET_ARCH_x86
+	case 0 ... 1:	  /* read, write */
+	case 16 ... 20:	  /* ioctl, pread64, pwrite64, readv, writev */
+	case 40:	  /* sendfile */
+	case 42 ... 47:	  /* connect, accept, sendto, recvfrom, sendmsg, recvmsg */
+	case 74 ... 75:	  /* fsync, fdatasync */
+	case 77 ... 78:	  /* ftruncate, getdents */
+	case 187:	  /* readahead */
+	case 217:	  /* getdents64 */
+	case 221:	  /* fadvise64 */
+	case 275 ... 278: /* splice, tee, sync_file_range, vmsplice */
+	case 285:	  /* fallocate */
+	case 288:	  /* accept4 */
+	case 295 ... 296: /* preadv, pwritev */
+	case 299:	  /* recvmmsg */
+	case 306 ... 307: /* syncfs, sendmmsg */
+	case 326 ... 328: /* copy_file_range, preadv2, pwritev2 */
+#else
+	case 29:	  /* ioctl */
+	case 46 ... 47:	  /* ftruncate, fallocate */
+	case 61:	  /* getdents64 */
+	case 63 ... 71:	  /* read, write, readv, writev, pread64, pwrite64, preadv, pwritev, sendfile */
+	case 75 ... 77:	  /* vmsplice, splice, tee */
+	case 82 ... 84:	  /* fsync, fdatasync, sync_file_range */
+	case 202 ... 203: /* accept, connect */
+	case 206 ... 207: /* sendto, recvfrom */
+	case 211 ... 213: /* sendmsg, recvmsg, readahead */
+	case 223:	  /* fadvise64 */
+	case 242 ... 243: /* accept4, recvmmsg */
+	case 267:	  /* syncfs */
+	case 269:	  /* sendmmsg */
+	case 285 ... 287: /* copy_file_range, preadv2, pwritev2 */
+#endif
+		return 1;
+	default:
+		return 0;
 	}
 }
 
@@ -227,7 +270,7 @@ static __always_inline __u32 emit_sleep(void *ctx, struct cpu_state *state, __u3
 	}
 	if (call != NO_CALL) {
 		at = waits_for(call);
-		file = at == AT_UNKNOWN ? file_of(task, argument) : 0;
+		file = at == AT_UNKNOWN && takes_descriptor(call) ? file_of(task, argument) : 0;
 		if (file)
 			at = object_of(file, &object);
 		if (at == AT_FUTEX)

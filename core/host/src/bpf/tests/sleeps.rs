@@ -187,3 +187,26 @@ fn a_wait_for_another_process_is_none_for_its_first_argument() {
     let long = waits.long();
     assert_eq!(long.last(), Some(&(OffCpu::Blocked, SleepObject::Peer, WakeContext::Task)), "{long:?}");
 }
+
+#[test]
+fn an_argument_that_is_no_descriptor_names_no_file() {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    if !privileged("an_argument_that_is_no_descriptor_names_no_file") {
+        return;
+    }
+    const GLOBAL: libc::c_long = 1;
+    let (socket, _) = receiver();
+    // It sleeps until all CPUs went through a grace period. Its command is the number of standard output.
+    let body = |_: &UdpSocket| {
+        // SAFETY: the call takes three integers, and touches no memory of ours.
+        let done = unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL, 0, 0) };
+        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    };
+    let waits = record(&socket, body, |_| {});
+    let slept = waits.of(EventKind::Sleep).filter(|sleep| {
+        Sleep::from_aux(sleep.aux).call.is_some_and(|call| libc::c_long::from(call) == libc::SYS_membarrier)
+    });
+    let objects: Vec<SleepObject> = slept.map(|sleep| SleepObject::from_raw(sleep.detail)).collect();
+    assert!(!objects.is_empty(), "membarrier did not sleep");
+    assert!(objects.iter().all(|object| *object == SleepObject::Unknown), "{objects:?}");
+}
