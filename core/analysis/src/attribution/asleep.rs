@@ -111,7 +111,11 @@ impl Question<'_, '_> {
             SleepObject::Device => peer("a device"),
             SleepObject::Anonymous => peer("an event descriptor"),
             SleepObject::Child => peer("another process"),
-            SleepObject::File => Some(DISK),
+            // A disk's interrupt ends the wait for it; a thread does where a process serves the file system.
+            SleepObject::File if waker == 0 => Some(DISK),
+            SleepObject::File => {
+                Some(CauseKey::new("disk", Detail::Ended("wait for a disk or file system", 0, waker)))
+            }
             SleepObject::Peer => peer("another thread or process"),
             SleepObject::Unknown if waker != 0 => peer("another thread or process"),
             SleepObject::Unknown => {

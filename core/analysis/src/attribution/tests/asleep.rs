@@ -76,6 +76,9 @@ fn who_runs_beside_a_sleeper_is_not_blamed() {
     slept_for("peer-wait", "receiver waited for a pipe (thread worker)", OffCpu::Blocked, &pipe);
     let disk = [at(SleepObject::File), timer];
     slept_for("disk", "wait for a disk or file system", OffCpu::Blocked, &disk);
+    let served = [at(SleepObject::File), task];
+    let name = "wait for a disk or file system, ended by thread worker";
+    slept_for("disk", name, OffCpu::Blocked, &served);
     let answered = [at(SleepObject::Unknown), task];
     let name = "wait in the kernel, ended by thread worker";
     slept_for("kernel-wait", name, OffCpu::Uninterruptible, &answered);
