@@ -13,9 +13,7 @@ use cases::Case;
 use quaver_analysis::path::arrival::{Numbering, classify};
 use quaver_analysis::path::direction::Direction;
 use quaver_analysis::path::reordering::reordered;
-use quaver_path_record::flow::{
-    FlowSchedule, FlowSpec, Received, TestSocket, Transport, receive_flow, send_flow,
-};
+use quaver_path_flow::{FlowSchedule, FlowSpec, Received, TestSocket, Transport, receive_flow, send_flow};
 use quaver_path_record::{Completion, Directions, Progress};
 use quaver_testbed::relay::script::{Rule, Script};
 use quaver_testbed::relay::truth::{Reader, Truth};

@@ -46,6 +46,7 @@ const GROUPS: &[(&str, Group)] = &[
     ("quaver/study_boot", Group::Emulator),
     ("quaver-capture/quaver_capture", Group::Host),
     ("quaver-host/quaver_host", Group::Host),
+    ("quaver-path-flow/quaver_path_flow", Group::Stamping),
     ("quaver-path-record/quaver_path_record", Group::Stamping),
     ("quaver-sync/quaver_sync", Group::Host),
     ("quaver-tune/quaver_tune", Group::Host),

@@ -2,8 +2,8 @@
 
 use quaver_analysis::path::Counts;
 use quaver_analysis::path::arrival::{Numbering, classify};
+use quaver_path_flow::FlowSchedule;
 use quaver_path_record::auth::Key;
-use quaver_path_record::flow::FlowSchedule;
 use quaver_path_record::{
     ClientOptions, Directions, FlowOutcome, Progress, ServerEvent, ServerOptions, TestOutcome, run_client,
     serve,

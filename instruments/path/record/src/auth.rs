@@ -5,9 +5,9 @@
 //! who has not shown one, so it cannot be asked for material to guess from. Each direction has its own key and
 //! counts its messages, so none can be played back, there or in another session.
 
-use super::flow::{AUTHENTICATION_BYTES, PacketAuthenticator};
 use hmac::{Hmac, Mac};
 use quaver_abi::wire::extension::CODE_BYTES;
+use quaver_path_flow::{AUTHENTICATION_BYTES, PacketAuthenticator};
 use sha2::Sha256;
 use std::fmt;
 

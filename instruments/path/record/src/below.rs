@@ -1,6 +1,6 @@
 //! What an end of a flow knows of its packets below the program: when they left, and the segments of a TCP flow.
 
-use super::flow::{SegmentReport, Side as SegmentSide, StampSource, TransmitStamps};
+use quaver_path_flow::{SegmentReport, Side as SegmentSide, StampSource, TransmitStamps};
 
 /// Packets in a message of departures.
 pub(super) const MOST_DEPARTED: usize = 8_000;

@@ -1,7 +1,7 @@
 //! One end of a flow while it runs: test packets on a thread of their own, the control connection beside it.
 
 use super::control::{Control, ControlError, Incoming, LONGEST_WAIT};
-use super::flow::{
+use quaver_path_flow::{
     AcceptFrom, FlowError, FlowSpec, ReceiveReport, Received, SendReport, TestSocket, Transport,
     receive_flow, send_flow,
 };

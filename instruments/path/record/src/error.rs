@@ -1,6 +1,6 @@
 //! Why there is no measurement.
 
-use super::flow::FlowError;
+use quaver_path_flow::FlowError;
 use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;
 

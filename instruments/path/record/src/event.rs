@@ -1,8 +1,8 @@
 //! What happens, as it happens.
 
-use super::flow::Received;
 use super::outcome::{Protocol, RttProbe};
 use quaver_analysis::path::direction::Direction;
+use quaver_path_flow::Received;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 

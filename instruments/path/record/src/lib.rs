@@ -2,7 +2,7 @@
 //!
 //! A server waits for clients; a client measures to a server. Both speak Jitlat as its document has it, and
 //! Quaver's extension of it (`docs/protocol.md`). The control connection and all decisions are here; test
-//! packets are in [`flow`].
+//! packets are in [`quaver_path_flow`].
 
 pub mod auth;
 mod below;
@@ -13,7 +13,6 @@ mod dial;
 mod drive;
 mod error;
 mod event;
-pub mod flow;
 mod hosts;
 mod limits;
 mod message;

@@ -1,7 +1,7 @@
 //! What a peer may ask of a server.
 
-use super::flow::{FlowSchedule, MOST_STAMPS_KEPT};
 use quaver_abi::wire::extension::Refusal;
+use quaver_path_flow::{FlowSchedule, MOST_STAMPS_KEPT};
 use std::time::Duration;
 
 /// Caps on what one server does for others.

@@ -5,9 +5,6 @@ mod sending;
 
 use super::below::{DepartureSummary, SegmentSummary};
 use super::clocks::{ClockEstimate, ClockPair};
-use super::flow::{
-    Lateness, ReceiveEnd, ReceiveReport, Received, SendReport, Side as SegmentSide, StampSource,
-};
 use super::outcome::{ReceiverSummary, SenderSummary};
 use super::sending::SendingSummary;
 use quaver_abi::wire::chrony::Tracking;
@@ -16,6 +13,9 @@ use quaver_abi::wire::extension::{
     ReceiverElement, Refusal, SAMPLE_BYTES, SenderElement, field,
 };
 use quaver_abi::wire::jitlat::Singleton;
+use quaver_path_flow::{
+    Lateness, ReceiveEnd, ReceiveReport, Received, SendReport, Side as SegmentSide, StampSource,
+};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 

@@ -1,9 +1,9 @@
 //! What the user chooses.
 
 use super::auth::Key;
-use super::flow::{FlowSchedule, LatePolicy, StampWish, TrainWish, Transport};
 use super::limits::Limits;
 use quaver_abi::wire::jitlat;
+use quaver_path_flow::{FlowSchedule, LatePolicy, StampWish, TrainWish, Transport};
 use quaver_probe::source::Pace;
 use quaver_probe::thread::ThreadSettings;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

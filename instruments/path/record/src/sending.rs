@@ -1,8 +1,8 @@
 //! How a flow is to be sent beside its schedule, as the two ends tell each other: what becomes of late packets, when it is
 //! over, and trains. A peer of an earlier version passes over both fields, and so does neither.
 
-use super::flow::{FlowSpec, LatePolicy, SendReport, TrainWish};
 use quaver_abi::wire::extension::{SendingElement, SendingReportElement};
+use quaver_path_flow::{FlowSpec, LatePolicy, SendReport, TrainWish};
 
 /// How a flow is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use quaver_abi::wire::jitlat::Singleton;
 use quaver_analysis::distribution::Distribution;
 use quaver_analysis::distribution::distribution;
 use quaver_analysis::path::direction::Direction;
-use quaver_path_record::flow::{StampSource, TransmitStamps};
+use quaver_path_flow::{StampSource, TransmitStamps};
 use quaver_path_record::{FlowOutcome, SegmentSummary};
 
 /// When a flow's packets left, as its sender says.
@@ -87,7 +87,7 @@ fn segments(flow: &FlowOutcome, by_sender: bool) -> Option<SegmentFacts> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaver_path_record::flow::TransmitStamp;
+    use quaver_path_flow::TransmitStamp;
 
     fn packet(tx_seq: i32, delay_ns: i64, flags: i32) -> Singleton {
         let tx_real_time_ns = i64::from(tx_seq) * 1_000;

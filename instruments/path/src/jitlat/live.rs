@@ -11,7 +11,7 @@ use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress as ProgressLine;
 use quaver_instrument::results::to_stdout;
 use quaver_instrument::rights;
-use quaver_path_record::flow::{FlowSchedule, Transport};
+use quaver_path_flow::{FlowSchedule, Transport};
 use quaver_path_record::{
     ClientOptions, Completion, Directions, PathError, Progress, TestOutcome, run_client,
 };

@@ -5,7 +5,7 @@ use crate::facts::{
     AchievedSchedule, ChronyFacts, ClockStepFacts, EndClock, FlowFacts, LatePolicyName, NOT_KNOWN, PathFacts,
     RoundTrip, SendingFacts,
 };
-use quaver_path_record::flow::{FlowSchedule, LatePolicy, SendReport, Transport};
+use quaver_path_flow::{FlowSchedule, LatePolicy, SendReport, Transport};
 use quaver_path_record::{
     ClockEstimate, Completion, FlowOutcome, HostClocks, Protocol, ReceiverSummary, SenderSummary, Side,
     TestOutcome,

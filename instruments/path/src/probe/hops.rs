@@ -1,7 +1,7 @@
 //! Changes of the number of hops of a way, in words.
 
 use quaver_analysis::path::direction::Direction;
-use quaver_path_record::flow::{HopChange, HopSummary};
+use quaver_path_flow::{HopChange, HopSummary};
 use quaver_view::Cell;
 
 /// What changed of a route, as a sentence; none where nothing did.
@@ -24,7 +24,7 @@ pub(super) fn told(direction: Direction, found: &HopSummary) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaver_path_record::flow::Hops;
+    use quaver_path_flow::Hops;
 
     fn told(ttls: &[u8]) -> Option<String> {
         let mut hops = Hops::default();

@@ -9,7 +9,7 @@ use quaver_analysis::path::following::{Follower, Following};
 use quaver_analysis::path::rolling::{Figures, Rolling, RollingCounts, WINDOW};
 use quaver_instrument::progress::Progress as Line;
 use quaver_instrument::results::to_stdout;
-use quaver_path_record::flow::{FlowSchedule, Received, Transport};
+use quaver_path_flow::{FlowSchedule, Received, Transport};
 use quaver_path_record::stamp::SenderOptions;
 use quaver_path_record::{ClientOptions, Directions, Progress};
 use quaver_view::Cell;
@@ -348,7 +348,7 @@ mod tests {
     fn an_interval_without_a_packet_is_told_while_the_flow_runs_and_not_after_it() {
         let mut live = follow();
         let singleton = Singleton { tx_real_time_ns: 5, tx_seq: 0, rx_real_time_ns: 9, flags: 0 };
-        let stamped_by = quaver_path_record::flow::StampSource::Kernel;
+        let stamped_by = quaver_path_flow::StampSource::Kernel;
         live.take(Direction::Up, &[Received { singleton, stamped_by, of_train: false }]);
         let due = |live: &mut Live| {
             let way = &mut live.ways[0];
@@ -378,7 +378,7 @@ mod tests {
                     Direction::Down => (server_ns(sent_ns), arrived_ns),
                 };
                 let singleton = Singleton { tx_real_time_ns, tx_seq: number, rx_real_time_ns, flags: 0 };
-                let stamped_by = quaver_path_record::flow::StampSource::Kernel;
+                let stamped_by = quaver_path_flow::StampSource::Kernel;
                 live.take(direction, &[Received { singleton, stamped_by, of_train: false }]);
             }
         }

@@ -7,7 +7,7 @@ use anyhow::Context;
 use quaver_abi::wire::jitlat::{DEFAULT_NPKTS, DEFAULT_PERIOD_NS};
 use quaver_instrument::args::{DirectionName, host_and_port};
 use quaver_instrument::exit_code::{ExitCode, failure};
-use quaver_path_record::flow::{FlowSchedule, LatePolicy, TrainWish, Transport};
+use quaver_path_flow::{FlowSchedule, LatePolicy, TrainWish, Transport};
 use quaver_path_record::{ClientOptions, Directions};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;

@@ -14,8 +14,8 @@ use quaver_analysis::path::direction::Direction;
 use quaver_instrument::args::DirectionName;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
+use quaver_path_flow::{FlowSchedule, Hops, LatePolicy, Received, StampSource};
 use quaver_path_record::Progress;
-use quaver_path_record::flow::{FlowSchedule, Hops, LatePolicy, Received, StampSource};
 use quaver_path_record::owamp::{TwampError, send_twamp};
 use quaver_path_record::stamp::{
     Protection, SenderOptions, StampKey, StampPacket, StampProgress, send_session,

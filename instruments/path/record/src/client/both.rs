@@ -3,10 +3,10 @@
 use super::{measure, worst};
 use crate::error::PathError;
 use crate::event::Progress;
-use crate::flow::Received;
 use crate::options::{ClientOptions, Directions};
 use crate::outcome::{RttProbe, TestOutcome};
 use quaver_analysis::path::direction::Direction;
+use quaver_path_flow::Received;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

@@ -5,7 +5,6 @@ use crate::auth::random;
 use crate::control::{ControlError, Incoming, LONGEST_WAIT, at_port};
 use crate::error::PathError;
 use crate::event::Progress;
-use crate::flow::{FlowSchedule, FlowSpec, LEAST_PACKET_BYTES, SESSION_TAG_BYTES, TestSocket, Transport};
 use crate::message::{Body, Message};
 use crate::options::{ClientOptions, Directions};
 use crate::outcome::{Completion, Protocol, SenderSummary};
@@ -13,6 +12,9 @@ use crate::source::SourceRequest;
 use quaver_abi::wire::extension::{CookieElement, ExtensionError, FlowElement, Kind, VERSION, field};
 use quaver_abi::wire::jitlat::{Command, PROTO_TCP, PROTO_UDP};
 use quaver_analysis::path::direction::Direction;
+use quaver_path_flow::{
+    FlowSchedule, FlowSpec, LEAST_PACKET_BYTES, SESSION_TAG_BYTES, TestSocket, Transport,
+};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -5,13 +5,13 @@ use crate::control::{ControlError, Incoming};
 use crate::drive;
 use crate::drive::{Happening, Signals};
 use crate::error::PathError;
-use crate::flow::{
-    FlowSchedule, ReceiveEnd, Received, StampSource, TestListener, TestSocket, Transport, prepare_receive,
-};
 use crate::options::{ClientOptions, Directions};
 use crate::outcome::Completion;
 use quaver_abi::wire::jitlat::{Command, PROTO_TCP, PROTO_UDP, Singleton, Workorder};
 use quaver_analysis::path::direction::Direction;
+use quaver_path_flow::{
+    FlowSchedule, ReceiveEnd, Received, StampSource, TestListener, TestSocket, Transport, prepare_receive,
+};
 use socket2::{Domain, Socket, Type};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;

@@ -15,9 +15,6 @@ use super::dial::dial;
 use super::drive;
 use super::error::PathError;
 use super::event::Progress;
-use super::flow::{
-    FlowSpec, LEAST_PACKET_BYTES, LatePolicy, ReceiveReport, Received, SendReport, TestSocket, Transport,
-};
 use super::hosts::Side;
 use super::options::{ClientOptions, Directions};
 use super::outcome::{
@@ -27,6 +24,9 @@ use super::owamp;
 use super::sending::Sending;
 use quaver_abi::wire::jitlat::Singleton;
 use quaver_clock::realtime_ns;
+use quaver_path_flow::{
+    FlowSpec, LEAST_PACKET_BYTES, LatePolicy, ReceiveReport, Received, SendReport, TestSocket, Transport,
+};
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};

@@ -1,11 +1,11 @@
 //! What an end of a flow knows of its packets below the program, as messages tell it.
 
 use super::super::below::{DepartureSummary, NOT_KNOWN, SegmentSummary};
-use super::super::flow::{HopChange, HopSummary, Side as SegmentSide, StampSource};
 use super::{Body, Message};
 use quaver_abi::wire::extension::{
     DeparturesElement, ExtensionError, HopChangeElement, HopsElement, SegmentsElement, field,
 };
+use quaver_path_flow::{HopChange, HopSummary, Side as SegmentSide, StampSource};
 
 impl Body {
     /// Departures of packets from number `first` on.
@@ -128,8 +128,8 @@ impl Message {
 mod tests {
     use super::*;
     use crate::below::departed;
-    use crate::flow::{ConnectionCounters, SegmentCounts, SegmentReport, TransmitStamps};
     use quaver_abi::wire::extension::{Header, Kind, NONCE_BYTES};
+    use quaver_path_flow::{ConnectionCounters, SegmentCounts, SegmentReport, TransmitStamps};
 
     fn message(body: Body) -> Message {
         let body = body.into_octets();
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn each_departure_is_told_by_the_number_of_its_packet() {
-        use crate::flow::TransmitStamp;
+        use quaver_path_flow::TransmitStamp;
         let stamp = |sequence, took_ns| TransmitStamp {
             sequence,
             sent_ns: 100,

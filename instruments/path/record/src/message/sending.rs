@@ -39,8 +39,8 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::{LatePolicy, TrainWish};
     use quaver_abi::wire::extension::{Header, Kind, NONCE_BYTES};
+    use quaver_path_flow::{LatePolicy, TrainWish};
 
     fn message(body: Body) -> Message {
         let body = body.into_octets();

@@ -11,10 +11,6 @@ use crate::clocks::{self, PairKeeper};
 use crate::control::at_port;
 use crate::error::PathError;
 use crate::event::Progress;
-use crate::flow::{
-    AcceptFrom, FlowError, FlowSchedule, FlowSpec, LatePolicy, ReceiveReport, Received, SendReport,
-    TestSocket, TrainWish, Transport, prepare_receive, receive_flow, send_flow,
-};
 use crate::hosts::Side;
 use crate::options::{ClientOptions, Directions};
 use crate::outcome::{
@@ -28,6 +24,10 @@ use quaver_abi::wire::owamp::{
 };
 use quaver_analysis::path::direction::Direction;
 use quaver_clock::realtime_ns;
+use quaver_path_flow::{
+    AcceptFrom, FlowError, FlowSchedule, FlowSpec, LatePolicy, ReceiveReport, Received, SendReport,
+    TestSocket, TrainWish, Transport, prepare_receive, receive_flow, send_flow,
+};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};

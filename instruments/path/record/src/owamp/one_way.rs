@@ -7,10 +7,6 @@ use super::reflect::LEAST_PORT;
 use super::schedule::Offsets;
 use crate::control::{at_port, patience};
 use crate::event::ServerEvent;
-use crate::flow::{
-    AcceptFrom, FlowError, FlowSchedule, FlowSpec, ReceiveReport, Received, SendReport, TestSocket,
-    TrainWish, prepare_receive, receive_flow, send_flow,
-};
 use crate::limits::{FlowRequest, Limits};
 use crate::outcome::Protocol;
 use crate::stamp::{TimestampFormat, count_hops, error_estimate};
@@ -20,6 +16,10 @@ use quaver_abi::wire::owamp::{
 };
 use quaver_analysis::path::direction::Direction;
 use quaver_clock::realtime_ns;
+use quaver_path_flow::{
+    AcceptFrom, FlowError, FlowSchedule, FlowSpec, ReceiveReport, Received, SendReport, TestSocket,
+    TrainWish, prepare_receive, receive_flow, send_flow,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};

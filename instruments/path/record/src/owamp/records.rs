@@ -1,10 +1,10 @@
 //! The records of a received session: what Fetch-Session gives, and what a client makes of them.
 
 use super::schedule::Offsets;
-use crate::flow::{Received, StampSource};
 use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, FLAG_INVALID, Singleton};
 use quaver_abi::wire::owamp::{PacketRecord, SkipRange, TTL_UNKNOWN};
 use quaver_abi::wire::stamp::time::{ErrorEstimate, TimestampFormat};
+use quaver_path_flow::{Received, StampSource};
 use std::ops::RangeInclusive;
 
 /// A bit for each number of a session.

@@ -2,9 +2,9 @@
 
 use crate::control::ControlError;
 use crate::event::ServerEvent;
-use crate::flow::FlowError;
 use crate::limits::No;
 use quaver_abi::wire::extension::{ExtensionError, Refusal, VERSION};
+use quaver_path_flow::FlowError;
 use std::net::SocketAddr;
 
 /// Why a session ends other than in order.

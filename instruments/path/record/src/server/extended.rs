@@ -8,9 +8,6 @@ use crate::auth::random;
 use crate::clocks::{ClockEstimate, PairKeeper};
 use crate::control::Incoming;
 use crate::drive;
-use crate::flow::{
-    FlowSchedule, FlowSpec, LEAST_PACKET_BYTES, SESSION_TAG_BYTES, TestListener, TestSocket, Transport,
-};
 use crate::limits::{Demand, FlowRequest, No};
 use crate::message::{Body, Message};
 use crate::outcome::Protocol;
@@ -21,6 +18,9 @@ use quaver_abi::wire::extension::{
 use quaver_abi::wire::jitlat::{PROTO_TCP, PROTO_UDP};
 use quaver_analysis::path::direction::Direction;
 use quaver_clock::{monotonic_ns, realtime_ns};
+use quaver_path_flow::{
+    FlowSchedule, FlowSpec, LEAST_PACKET_BYTES, SESSION_TAG_BYTES, TestListener, TestSocket, Transport,
+};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;

@@ -9,9 +9,6 @@ use crate::control;
 use crate::control::{Incoming, at_port};
 use crate::drive;
 use crate::drive::Happening;
-use crate::flow::{
-    AcceptFrom, FlowSchedule, FlowSpec, Received, TestListener, TestSocket, Transport, prepare_receive,
-};
 use crate::limits::{Demand, FlowRequest, No};
 use crate::outcome::Protocol;
 use quaver_abi::wire::extension::Refusal;
@@ -19,6 +16,9 @@ use quaver_abi::wire::jitlat::{
     Command, PROTO_TCP, PROTO_UDP, SINGLETON_BYTES, TEST_PACKET_BYTES, Workorder,
 };
 use quaver_analysis::path::direction::Direction;
+use quaver_path_flow::{
+    AcceptFrom, FlowSchedule, FlowSpec, Received, TestListener, TestSocket, Transport, prepare_receive,
+};
 use socket2::{Domain, Socket, Type};
 use std::io::ErrorKind;
 use std::mem::MaybeUninit;

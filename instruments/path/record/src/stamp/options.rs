@@ -2,8 +2,8 @@
 
 use super::key::Protection;
 use super::{StampError, TimestampFormat};
-use crate::flow::LatePolicy;
 use quaver_abi::wire::stamp::PORT;
+use quaver_path_flow::LatePolicy;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 

@@ -2,10 +2,10 @@
 
 use super::directions::DirectionCounts;
 use crate::clocks::{ClockPair, ClockStep};
-use crate::flow::Lateness;
-use crate::flow::StampSource;
 use quaver_abi::wire::stamp::time::ErrorEstimate;
 use quaver_abi::wire::stamp::tlv::{ClassOfService, DirectMeasurement, FollowUp, TimestampInformation};
+use quaver_path_flow::Lateness;
+use quaver_path_flow::StampSource;
 use std::net::{IpAddr, SocketAddr};
 
 /// The first reply to a packet. Times are UTC nanoseconds, T2 and T3 of the reflector's clock.

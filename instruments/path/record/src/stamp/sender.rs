@@ -9,8 +9,6 @@ use super::reflector::error_estimate;
 use super::request::Request;
 use super::socket::{Arrival, LONGEST_WAIT, MOST_BYTES, StampSocket};
 use crate::clocks::{ClockPair, PairKeeper, steps};
-use crate::flow::pacing::Pacing;
-use crate::flow::{FlowSchedule, Lateness};
 use crate::hosts::Side;
 use hdrhistogram::Histogram;
 use quaver_abi::wire::stamp::time::ErrorEstimate;
@@ -20,6 +18,8 @@ use quaver_abi::wire::stamp::tlv::{
 };
 use quaver_abi::wire::stamp::{LIGHT_BYTES, Mode, ReflectorPacket};
 use quaver_clock::{monotonic_ns, realtime_ns};
+use quaver_path_flow::Pacing;
+use quaver_path_flow::{FlowSchedule, Lateness};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

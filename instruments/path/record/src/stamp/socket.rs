@@ -1,8 +1,8 @@
 //! UDP with what STAMP needs to know of each packet: addresses, TTL, class of service, the kernel's stamp.
 
 use super::StampError;
-use crate::flow::StampSource;
 use quaver_clock::realtime_ns;
+use quaver_path_flow::StampSource;
 use quaver_probe::socket::set_option;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;

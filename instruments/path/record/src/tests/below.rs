@@ -1,7 +1,7 @@
 //! What each end knows below the program reaches the client.
 
 use super::*;
-use crate::flow::StampSource;
+use quaver_path_flow::StampSource;
 
 #[test]
 fn both_ends_of_a_tcp_flow_tell_of_its_segments() {
@@ -43,7 +43,7 @@ fn both_senders_of_datagrams_tell_when_their_kernel_let_them_go() {
         assert!((0..=departures.p99_ns).contains(&departures.median_ns), "{departures:?}");
         assert_eq!(sender.segments, None);
     }
-    let application = ClientOptions { stamps: crate::flow::StampWish::Application, ..server.client() };
+    let application = ClientOptions { stamps: quaver_path_flow::StampWish::Application, ..server.client() };
     assert_eq!(measure(&application).unwrap().flows[0].sender.unwrap().departures, None);
     server.stop();
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::flow::StampSource;
+use quaver_path_flow::StampSource;
 
 #[test]
 fn both_ways_both_transports_both_families_bring_every_packet() {
@@ -79,7 +79,7 @@ fn a_rolling_test_keeps_nothing_and_shows_everything() {
 #[test]
 fn samples_come_back_with_what_stamped_them() {
     let server = Served::at(V4);
-    let stamps = crate::flow::StampWish::Application;
+    let stamps = quaver_path_flow::StampWish::Application;
     let options = ClientOptions { directions: Directions::Both, stamps, ..server.client() };
     let (mut up, mut down) = (BTreeSet::new(), BTreeSet::new());
     run_client(&options, &AtomicBool::new(false), &mut |progress| {

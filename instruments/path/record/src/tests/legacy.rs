@@ -1,6 +1,6 @@
 use super::*;
-use crate::flow::TestSocket;
 use quaver_abi::wire::jitlat::{Command, Singleton, WORKORDER_BYTES, Workorder};
+use quaver_path_flow::TestSocket;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 

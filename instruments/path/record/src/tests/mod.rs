@@ -16,8 +16,8 @@ mod twamp;
 
 use super::auth::Key;
 use super::*;
-use crate::flow::{FlowSchedule, Transport};
 use quaver_analysis::path::direction::Direction;
+use quaver_path_flow::{FlowSchedule, Transport};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! How a flow is sent, as the two ends agree on it: late packets, its time, trains; and with peers that know nothing of it.
 
 use super::*;
-use crate::flow::{LatePolicy, TrainWish};
+use quaver_path_flow::{LatePolicy, TrainWish};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 

@@ -5,7 +5,7 @@ use crate::jitlat_log::{Ending, LogFacts, LogHeader, NtpErrors, RttProbeTimes, d
 use quaver_abi::wire::jitlat::{Command, PROTO_TCP, PROTO_UDP};
 use quaver_analysis::path::clocks::{RttProbe, estimate};
 use quaver_analysis::path::direction::Direction;
-use quaver_path_record::flow::Transport;
+use quaver_path_flow::Transport;
 use quaver_path_record::{Completion, FlowOutcome, HostClocks, Protocol, TestOutcome};
 
 /// What the log says where the user ended the test.

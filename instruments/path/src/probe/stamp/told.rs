@@ -215,7 +215,7 @@ fn flow(outcome: &StampOutcome, options: &SenderOptions, direction: Direction) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaver_path_record::flow::StampSource;
+    use quaver_path_flow::StampSource;
 
     fn packet(sequence: u64, round_trip_ns: i64) -> StampPacket {
         let t1_ns = 1_000_000 * sequence as i64;

@@ -6,11 +6,11 @@ use crate::control;
 use crate::control::{Control, Incoming};
 use crate::drive;
 use crate::drive::Happening;
-use crate::flow::{TestSocket, Transport};
 use crate::message::Body;
 use crate::outcome::SenderSummary;
 use quaver_abi::wire::extension::Kind;
 use quaver_analysis::path::direction::Direction;
+use quaver_path_flow::{TestSocket, Transport};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 

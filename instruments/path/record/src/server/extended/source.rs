@@ -6,7 +6,6 @@ use super::super::session::Session;
 use super::Meeting;
 use crate::clocks::ClockEstimate;
 use crate::control::{Incoming, LONGEST_WAIT};
-use crate::flow::{Lateness, TestSocket, Transport};
 use crate::limits::{Demand, Limits, No};
 use crate::message::{Body, Message};
 use crate::outcome::{Protocol, SenderSummary};
@@ -17,6 +16,7 @@ use quaver_abi::wire::extension::{Kind, Refusal, SourceElement, VERSION, field};
 use quaver_analysis::path::direction::Direction;
 use quaver_clock::CounterSupport;
 use quaver_clock::realtime_ns;
+use quaver_path_flow::{Lateness, TestSocket, Transport};
 use quaver_probe::ProbeError;
 use quaver_probe::profile::Profile;
 use quaver_probe::source::{

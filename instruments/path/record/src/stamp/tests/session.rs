@@ -1,11 +1,11 @@
 //! Sessions over loopback.
 
-use crate::flow::LatePolicy;
 use crate::stamp::{
     Caps, Evidence, Protection, ReflectorEvent, ReflectorOptions, ReflectorTotals, Refusal, Requests,
     SenderOptions, StampKey, StampOutcome, StampProgress, TimestampFormat, ZeroSsid, reflect, send_session,
 };
 use quaver_abi::wire::stamp::{Mode, ReflectorPacket};
+use quaver_path_flow::LatePolicy;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;

@@ -214,7 +214,7 @@ fn number_in(control: &[u8]) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::{FlowSchedule, StampSource, TestSocket};
+    use crate::{FlowSchedule, StampSource, TestSocket};
     use std::net::Ipv4Addr;
 
     /// A control message as the kernel lays it out on 64-bit hosts: length, level, type, data, to the next 8 bytes.

@@ -1,10 +1,10 @@
 //! How many test packets a second go over loopback from one thread to another, and what they cost.
-//! `cargo run --release -p quaver-path-record --example path_speed [PACKETS_PER_S] [SECONDS] [OCTETS] [TRAIN] [PACE]
+//! `cargo run --release -p quaver-path-flow --example path_speed [PACKETS_PER_S] [SECONDS] [OCTETS] [TRAIN] [PACE]
 //! [GATHER_US]`
 //! with packets of a train (0: as many as the rate needs, 1: none) and pace `spin`, `sleep` or `hybrid`. Sender and receiver each stay on a CPU of their own where there are two.
 //! Prints one JSON object; ends with status 1 if anything is lost.
 
-use quaver_path_record::flow::{
+use quaver_path_flow::{
     FlowSchedule, FlowSpec, ReceiveReport, Received, SendReport, TestSocket, TrainWish, prepare_receive,
     receive_flow, send_flow,
 };

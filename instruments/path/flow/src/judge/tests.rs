@@ -1,5 +1,5 @@
 use super::*;
-use crate::flow::{FlowSchedule, PacketAuthenticator, StampSource};
+use crate::{FlowSchedule, PacketAuthenticator, StampSource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -15,7 +15,7 @@ pub const SESSION_TAG_BYTES: u32 = 8;
 /// Bytes of a truncated HMAC, which follow the tag.
 pub const AUTHENTICATION_BYTES: u32 = 16;
 /// Stamps of departure that are kept of a flow, unless somebody asks for another number.
-pub(crate) const MOST_STAMPS_KEPT: usize = 1 << 20;
+pub const MOST_STAMPS_KEPT: usize = 1 << 20;
 /// Most bytes of a datagram's payload over IPv4; over IPv6 it is 20 more, which nobody needs.
 pub const MOST_DATAGRAM_BYTES: u32 = 65_507;
 /// Most bytes of a record in a TCP flow.

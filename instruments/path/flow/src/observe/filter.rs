@@ -1,8 +1,8 @@
 //! The packet socket, and the classic BPF program that lets one direction of one connection through.
 
 use super::own;
-use crate::flow::error::FlowError;
-use crate::flow::segments::Side;
+use crate::error::FlowError;
+use crate::segments::Side;
 use quaver_probe::socket::{numbers, set_option};
 use std::io::Error;
 use std::mem::size_of;

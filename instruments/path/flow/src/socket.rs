@@ -129,7 +129,7 @@ impl TestSocket {
     }
 
     /// The socket alone.
-    pub(crate) fn into_socket(self) -> Socket {
+    pub fn into_socket(self) -> Socket {
         self.socket
     }
 

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 ///
 /// A packet is *due* from its deadline on. What becomes of packets that are due together is the [`LatePolicy`]'s
 /// choice. The clock and the sleeper are the caller's, so that a test can bring its own.
-pub(crate) struct Pacing {
+pub struct Pacing {
     offsets: Offsets,
     /// First deadline that has neither been taken nor missed; none at the end of the schedule.
     coming_ns: Option<u64>,
@@ -25,21 +25,22 @@ pub(crate) struct Pacing {
     /// Packets of a train; 1 without.
     pub(super) train: usize,
     /// Most packets in one call.
-    pub(crate) most_at_once: usize,
+    pub most_at_once: usize,
     /// [`LatePolicy::Skip`]: packets of the latest deadline that is due.
     due: VecDeque<u64>,
-    pub(crate) counts: PacingCounts,
+    /// What became of the slots so far.
+    pub counts: PacingCounts,
 }
 
 /// What became of the slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PacingCounts {
+pub struct PacingCounts {
     /// Slots skipped.
-    pub(crate) misses: u64,
+    pub misses: u64,
     /// Packets sent when the next one was due as well.
-    pub(crate) late: u64,
+    pub late: u64,
     /// Slots within the flow's time that were not sent when it was over.
-    pub(crate) unsent: u64,
+    pub unsent: u64,
 }
 
 /// Least and most time that a sender takes after the end of its flow's time for what is late, nanoseconds; in between,
@@ -47,7 +48,8 @@ pub(crate) struct PacingCounts {
 const GRACE_NS: (u64, u64) = (5_000_000, 100_000_000);
 
 impl Pacing {
-    pub(crate) fn new(mut offsets: Offsets, late: LatePolicy, lasting_ns: Option<u64>) -> Self {
+    /// At the start of the schedule. With `lasting_ns` no slot from that time on belongs to the flow.
+    pub fn new(mut offsets: Offsets, late: LatePolicy, lasting_ns: Option<u64>) -> Self {
         let grace_ns = offsets.period_ns().clamp(GRACE_NS.0, GRACE_NS.1);
         let coming_ns = offsets.next();
         Self {
@@ -94,7 +96,7 @@ impl Pacing {
     }
 
     /// Whether the flow's time is over; what is left of its packets, up to `most`, then counts as unsent.
-    pub(crate) fn gives_up(&mut self, now_ns: u64, most: u64) -> bool {
+    pub fn gives_up(&mut self, now_ns: u64, most: u64) -> bool {
         let over = now_ns >= self.give_up_ns;
         if over {
             self.counts.unsent = self.rest(most);
@@ -103,7 +105,7 @@ impl Pacing {
     }
 
     /// Nanoseconds after the start at which there is something to send; none at the end of the schedule.
-    pub(crate) fn next_ns(&self) -> Option<u64> {
+    pub fn next_ns(&self) -> Option<u64> {
         let next_ns = self.due.front().copied().or(self.coming())?;
         Some(next_ns.saturating_add(self.gather_ns).max(self.not_before_ns))
     }
@@ -114,7 +116,7 @@ impl Pacing {
 
     /// Deadlines of what is to be sent at `now_ns`, up to `most`, into `deadlines`.
     #[inline]
-    pub(crate) fn take(&mut self, now_ns: u64, most: usize, deadlines: &mut Vec<u64>) {
+    pub fn take(&mut self, now_ns: u64, most: usize, deadlines: &mut Vec<u64>) {
         deadlines.clear();
         match self.late {
             LatePolicy::Skip => {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::flow::random::Random;
+use crate::random::Random;
 
 fn segment(sequence: u32, octets: u32) -> Segment {
     Segment { sequence, octets, ..Segment::default() }

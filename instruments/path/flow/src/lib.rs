@@ -11,7 +11,7 @@ mod inbox;
 mod judge;
 mod observe;
 mod outbox;
-pub(crate) mod pacing;
+mod pacing;
 mod packet;
 mod random;
 mod receive;
@@ -27,6 +27,7 @@ mod train;
 pub use error::FlowError;
 pub use hops::{HopChange, HopSummary, Hops, MOST_HOP_CHANGES};
 pub use observe::{ConnectionCounters, SegmentReport};
+pub use pacing::{Pacing, PacingCounts};
 pub use receive::{prepare_receive, receive_flow};
 pub use report::{
     Lateness, ReceiveEnd, ReceiveReport, Received, SendEnd, SendReport, TransmitStamp, TransmitStamps,
@@ -35,10 +36,9 @@ pub use schedule::{FlowSchedule, HIGH_RATE_PERIOD_NS, LEAST_MEAN_NS, LEAST_PERIO
 pub use segments::{Segment, SegmentCounts, SegmentStream, Side, read_segment};
 pub use send::send_flow;
 pub use socket::{TestListener, TestSocket};
-pub(crate) use spec::MOST_STAMPS_KEPT;
 pub use spec::{
     AUTHENTICATION_BYTES, AcceptFrom, FlowSpec, LEAST_PACKET_BYTES, MOST_DATAGRAM_BYTES, MOST_RECORD_BYTES,
-    PacketAuthenticator, SESSION_TAG_BYTES, StampSource, StampWish, TrainWish, Transport,
+    MOST_STAMPS_KEPT, PacketAuthenticator, SESSION_TAG_BYTES, StampSource, StampWish, TrainWish, Transport,
 };
 pub use train::MOST_IN_TRAIN;
 

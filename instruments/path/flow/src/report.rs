@@ -35,7 +35,7 @@ pub struct Lateness {
 
 impl Lateness {
     /// From all values and their exact mean.
-    pub(crate) fn of(lateness: &Histogram<u64>, mean_ns: Option<f64>) -> Self {
+    pub fn of(lateness: &Histogram<u64>, mean_ns: Option<f64>) -> Self {
         Self {
             mean_ns: mean_ns.unwrap_or(0.0),
             smallest_ns: lateness.min(),
@@ -46,7 +46,7 @@ impl Lateness {
     }
 
     /// An empty histogram for [`Self::of`]; later than an hour is recorded as an hour.
-    pub(crate) fn histogram() -> Histogram<u64> {
+    pub fn histogram() -> Histogram<u64> {
         const LATEST_NS: u64 = 3_600_000_000_000;
         Histogram::new_with_bounds(1, LATEST_NS, 3)
             .expect("the bounds are at least a factor of 2 apart, and 3 digits are permitted")
