@@ -209,7 +209,8 @@ fn evidence(pattern: Pattern, lock: &LockSummary, names: &SyncNames) -> String {
             time(one.queued_ns)
         ),
         Pattern::PriorityInversion => format!(
-            " Priority inversion: the owner waited {} for its CPU behind less urgent threads ({}).",
+            " Priority inversion: {} waited {} for its CPU behind less urgent threads ({}).",
+            if one.inverted_deep_ns > one.inverted_ns / 2 { "the end of the chain" } else { "the owner" },
             time(one.inverted_ns),
             parts(&by_name(&one.inverted_by, names), one.inverted_ns)
         ),

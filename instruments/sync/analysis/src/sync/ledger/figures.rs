@@ -266,6 +266,9 @@ pub struct LockFigures {
     pub failed_tries: u64,
     /// Of the wait: somebody held it.
     pub held_ns: u64,
+    /// Of `held_ns`: the wait ran out before the owner gave it back.
+    #[serde(default)]
+    pub outlasted_ns: u64,
     /// Of the wait: it had been given back, and the next owner was on its way.
     pub handed_over_ns: u64,
     /// Of the wait: who held it is not known, since no unlock was recorded.
@@ -297,8 +300,12 @@ pub struct LockFigures {
     pub crowded_ns: u64,
     /// Holds by threads that had asked later than one that waited, counted for each who waited.
     pub overtaken: Sums,
-    /// Time that owners less urgent than who waited had to wait for their CPUs behind threads less urgent than that, too.
+    /// Time that owners less urgent than who waited had to wait for their CPUs behind threads less urgent than that, too. So it
+    /// is of the thread at the end of a chain, where the owner waited for another lock.
     pub inverted_ns: u64,
+    /// The part of it at the ends of chains.
+    #[serde(default)]
+    pub inverted_deep_ns: u64,
     /// Those threads.
     pub inverted_by: Vec<ThreadShare>,
     /// What it comes to.

@@ -52,7 +52,8 @@ fn conserves(found: &Contention) {
         };
         adds_up(lock.pairs.iter().map(|one| one.total_ns).collect(), lock.held_ns);
         adds_up(lock.roots.iter().map(|one| one.total_ns).collect(), lock.held_ns);
-        adds_up(lock.owner_sites.iter().map(|one| one.total_ns).collect(), lock.held_ns);
+        let given_back_ns = lock.held_ns - lock.outlasted_ns;
+        adds_up(lock.owner_sites.iter().map(|one| one.total_ns).collect(), given_back_ns);
         adds_up(lock.waiter_sites.iter().map(|one| one.total_ns).collect(), lock.wait.total_ns);
         let queue = lock.preempted_by.iter().map(|one| one.total_ns).collect();
         adds_up(queue, doing_ns(Activity::RunQueue) - lock.quota_ns);
