@@ -148,10 +148,13 @@ fn sentence(lock: &LockSummary, digest: &SyncDigest) -> Text {
     if !sites.is_empty() {
         words += &format!(" Given back in {sites}.");
     }
+    if one.outlasted_ns > 0 {
+        words += &format!(" For {} the wait ran out before the owner gave it back.", time(one.outlasted_ns));
+    }
     words += &owner(lock, digest);
     if one.owner_unknown_ns as f64 >= WORTH_TELLING * one.wait.total_ns as f64 && one.owner_unknown_ns > 0 {
         words += &format!(
-            " Who held it is not known for {} of the wait: nobody gave it back, and the wait ran out or its owner died.",
+            " Who held it is not known for {} of the wait: no unlock was recorded before that was over.",
             time(one.owner_unknown_ns)
         );
     }

@@ -208,18 +208,20 @@ pub(crate) fn unlock(lock: Lock, give_back: impl FnOnce() -> c_int) -> c_int {
     let Some(thread) = ring::current() else {
         return not_recorded(Marked::new(Call::Unlock, lock.address), give_back);
     };
-    let lock = lock.as_held();
-    // The holder of a mutex that it may have several times over, or others see: both stand in its kind.
-    let is_special = lock.object == SyncObject::Mutex && shared::is_special_mutex(lock.address);
-    if is_special && shared::is_held_again(lock.address) {
-        return give_back_one_of_several(thread, give_back);
-    }
     let slot = waiters::of(lock.address);
     let first_look = waiters::look(slot);
-    let is_shared =
-        if lock.object == SyncObject::Mutex { is_special && lock.is_shared() } else { lock.is_shared() };
-    if waiters::is_waited_for(first_look) || lock.is_marked() || is_shared {
-        return give_back_to_waiter(thread, lock.address, lock.site, lock.kind(), give_back);
+    // Before the lock itself is touched, which may take long: the call has begun.
+    if waiters::is_waited_for(first_look) {
+        return give_back_to_waiter(thread, lock.address, lock.site, lock.object, give_back);
+    }
+    let lock = lock.as_held();
+    let is_special = lock.object == SyncObject::Mutex && shared::is_special_mutex(lock.address);
+    let is_shared = (is_special || lock.object != SyncObject::Mutex) && lock.is_shared();
+    if lock.is_marked() || is_shared {
+        return give_back_to_waiter(thread, lock.address, lock.site, lock.object, give_back);
+    }
+    if is_special && shared::is_held_again(lock.address) {
+        return give_back_one_of_several(thread, give_back);
     }
     if thread.samples().time(lock.address) {
         sample::give_back(thread, lock.address, lock.site, lock.object);
@@ -234,6 +236,12 @@ pub(crate) fn unlock(lock: Lock, give_back: impl FnOnce() -> c_int) -> c_int {
     result
 }
 
+fn unlock_call(lock: Lock) -> Blocking {
+    let reading = if lock.for_reading { outcome_flags::FOR_READING } else { 0 };
+    let flags = CONTENDED | reading;
+    Blocking { entry: SyncKind::UnlockEntry, exit: SyncKind::UnlockExit, flags, ..lock.call() }
+}
+
 /// The thread still has it, and nobody else gets it.
 #[cold]
 #[inline(never)]
@@ -245,29 +253,27 @@ fn give_back_one_of_several(thread: &'static ring::Thread, give_back: impl FnOnc
     result
 }
 
-fn unlock_call(lock: Lock) -> Blocking {
-    let reading = if lock.for_reading { outcome_flags::FOR_READING } else { 0 };
-    let flags = CONTENDED | reading;
-    Blocking { entry: SyncKind::UnlockEntry, exit: SyncKind::UnlockExit, flags, ..lock.call() }
-}
-
+/// Gives back a lock that somebody waits for, or may wait for.
 #[cold]
 #[inline(never)]
 fn give_back_to_waiter(
     thread: &'static ring::Thread,
     address: usize,
     site: usize,
-    (object, for_reading): (SyncObject, bool),
+    object: SyncObject,
     give_back: impl FnOnce() -> c_int,
 ) -> c_int {
+    let entered = arch::cycles();
+    if object == SyncObject::Mutex && shared::is_held_again(address) {
+        return give_back_one_of_several(thread, give_back);
+    }
+    let call = unlock_call(Lock::exclusive(address, site, object).as_held());
     // The unlock itself ends a hold that is timed.
     if thread.samples().time(address) {
         thread.samples().end_time();
     }
-    let entered = arch::cycles();
     let result = give_back();
     let returned = arch::cycles_after();
-    let call = unlock_call(Lock { address, site, object, for_reading });
     thread.put_at(entered, call.entry());
     thread.put_at(returned, call.exit(outcome_of(result)));
     result

@@ -459,7 +459,7 @@ impl WordFigures {
 }
 
 /// A condition whose waiters wait again at once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConditionFigures {
     /// Process image.
     pub process: u16,
@@ -474,6 +474,31 @@ pub struct ConditionFigures {
     pub signals: u64,
     /// Broadcasts.
     pub broadcasts: u64,
+    /// Waits for it, each from the call to its return, its mutex included.
+    #[serde(default)]
+    pub wait: Sums,
+    /// Of these: their time was over.
+    #[serde(default)]
+    pub timed_out: Sums,
+    /// Of these: the last before it was a signal or broadcast while nobody waited. If the thread did not look at what it waits for
+    /// before it began to wait, that was lost.
+    #[serde(default)]
+    pub unheard_before: Sums,
+    /// Signals and broadcasts while nobody waited.
+    #[serde(default)]
+    pub unheard: u64,
+    /// Threads that waited, up to 256.
+    #[serde(default)]
+    pub threads: u64,
+    /// Who ended the longest waits.
+    #[serde(default)]
+    pub wakers: Vec<WakerShare>,
+    /// Of `woken`: by whom is not known.
+    #[serde(default)]
+    pub waker_unknown: u64,
+    /// Where it was waited for.
+    #[serde(default)]
+    pub waiter_sites: Vec<PlaceShare>,
 }
 
 /// All locks and all threads.
@@ -486,7 +511,7 @@ pub struct Contention {
     /// Rows of tries for all locks together.
     #[serde(default)]
     pub tried: Sums,
-    /// Conditions whose waiters waited again at once, the most often first.
+    /// The conditions that were waited for longest.
     #[serde(default)]
     pub conditions: Vec<ConditionFigures>,
     /// Time in run queues behind threads of the program itself, of all threads.

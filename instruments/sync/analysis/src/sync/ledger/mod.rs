@@ -111,7 +111,10 @@ impl Ledger {
             }
             SyncKind::TryEntry => self.threads[slot as usize].row = Some((key, self.now_ns)),
             SyncKind::TryExit => self.end_row(event, slot, key),
-            SyncKind::WaitEntry => self.enter(event, slot, Spending::Condition),
+            SyncKind::WaitEntry => {
+                self.enter(event, slot, Spending::Condition);
+                self.conditions.begins(key, event.thread);
+            }
             SyncKind::SemWaitEntry => self.wait_on(event, slot, Spending::Semaphore),
             SyncKind::BarrierEntry => self.enter(event, slot, Spending::Barrier),
             SyncKind::JoinEntry => self.enter(event, slot, Spending::Join),
@@ -120,8 +123,11 @@ impl Ledger {
             SyncKind::PostEntry => self.wake_on(slot, key, 1),
             SyncKind::SignalEntry | SyncKind::BroadcastEntry => self.conditions.woken_by(key, event.kind),
             SyncKind::WaitExit => {
-                self.leave(slot, Spending::Condition);
-                self.conditions.returned(event);
+                let waits = |call: &mut Call| call.spending == Spending::Condition;
+                if let Some(call) = self.threads[slot as usize].call.take_if(waits) {
+                    let ns = self.now_ns - call.entered_ns;
+                    self.conditions.ends(&call, event.thread, event.process, Some(event), ns);
+                }
                 self.took_again(event);
             }
             SyncKind::SemWaitExit => self.waited_on(event, slot, Spending::Semaphore),
@@ -191,6 +197,10 @@ impl Ledger {
     fn give_up(&mut self, slot: u32, call: &Call, now_ns: u64) {
         match call.spending {
             Spending::Lock => self.end_wait(slot, call, false, now_ns),
+            Spending::Condition => {
+                let Thread { id, process, .. } = self.threads[slot as usize];
+                self.conditions.ends(call, id, process, None, now_ns.saturating_sub(call.entered_ns));
+            }
             _ => self.end_word(slot, call, None, now_ns),
         }
     }
@@ -239,6 +249,7 @@ impl Ledger {
     /// By the order of calls, the one thread ended the latest wait of the other. What the kernel said of it comes first.
     pub fn ended_by(&mut self, thread: ThreadId, by: ThreadId) {
         self.words.ended_by(thread, by);
+        self.conditions.ended_by(thread, by);
     }
 
     /// A row of tries has got the lock.
@@ -546,8 +557,7 @@ impl Ledger {
     fn break_off(&mut self, slot: u32) {
         let needed_ns = self.needed_ns();
         let thread = &mut self.threads[slot as usize];
-        let waits =
-            |call: &mut Call| matches!(call.spending, Spending::Lock | Spending::Semaphore | Spending::Futex);
+        let waits = |call: &mut Call| !matches!(call.spending, Spending::Barrier | Spending::Join);
         let Some(call) = thread.call.take_if(waits) else { return };
         let waiters = self.locks.get(&call.object).map_or(&[][..], |lock| &lock.waiters);
         let waiter = waiters.iter().find(|waiter| waiter.slot == slot);
