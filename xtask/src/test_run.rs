@@ -95,6 +95,7 @@ const GROUPS: &[(&str, Group)] = &[
     ("quaver/study_tuned", Group::Quiet),
     ("quaver/sync_contention", Group::Quiet),
     ("quaver/sync_gains", Group::Quiet),
+    ("quaver/sync_owners", Group::Quiet),
     ("quaver/sync_runtimes", Group::Quiet),
     ("quaver/sync_shared", Group::Quiet),
     ("quaver/sync_truth", Group::Quiet),

@@ -156,8 +156,9 @@ pub enum SyncKind {
     /// That call returned; detail: how many it woke.
     FutexWakeExit = 28,
     /// A lock was free and is held now, for reading if [`outcome_flags::FOR_READING`]. Only some are recorded. Detail: how many
-    /// free locks of its thread it stands for. A timed hold ends with [`Self::GivenBack`], or with [`Self::UnlockEntry`] where
-    /// somebody waits.
+    /// free locks of its thread it stands for; 0 if it is recorded only since others waited for it. A timed hold ends with
+    /// [`Self::GivenBack`], or with [`Self::UnlockEntry`] where somebody waits; one that is [`outcome_flags::UNTIMED`] with the
+    /// latter alone.
     Taken = 29,
     /// The lock of the thread's latest [`Self::Taken`] is about to be given back.
     GivenBack = 30,
@@ -253,7 +254,9 @@ pub mod outcome_flags {
     pub const INSIDE_WAIT: u8 = 1 << 5;
     /// Of a wait on a condition: the thread had returned from a wait on it and got no lock since, so that it kept the mutex.
     pub const AGAIN: u8 = 1 << 5;
-    /// A free lock was got for reading: others may have it, too.
+    /// A free lock was got whose end is recorded only if somebody waits then: its thread has another one that is timed.
+    pub const UNTIMED: u8 = 1 << 5;
+    /// A free lock was got for reading, or one that was held for reading is given back: others may have it, too.
     pub const FOR_READING: u8 = 1 << 6;
     /// The lock was held when it was asked for, or somebody waited when it was given back.
     pub const CONTENDED: u8 = 1 << 7;

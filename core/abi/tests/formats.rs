@@ -121,10 +121,11 @@ fn flags_keep_their_bits() {
         [
             outcome_flags::OUTCOME_MASK,
             outcome_flags::INSIDE_WAIT,
+            outcome_flags::UNTIMED,
             outcome_flags::FOR_READING,
             outcome_flags::CONTENDED
         ],
-        [31, 32, 64, 128]
+        [31, 32, 32, 64, 128]
     );
     assert_eq!([ring_flags::INITIAL, ring_flags::ENDED, ring_flags::FOUND], [1, 2, 4]);
 }

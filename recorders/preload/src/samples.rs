@@ -55,11 +55,13 @@ impl Samples {
         self.held.load(Ordering::Relaxed) == address
     }
 
-    /// The lock is timed from now on, unless another one is.
-    pub(crate) fn begin_time(&self, address: usize) {
-        if self.held.load(Ordering::Relaxed) == 0 {
+    /// The lock is timed from now on, unless another one is; whether it is.
+    pub(crate) fn begin_time(&self, address: usize) -> bool {
+        let is_free = self.held.load(Ordering::Relaxed) == 0;
+        if is_free {
             self.held.store(address, Ordering::Relaxed);
         }
+        is_free
     }
 
     /// No lock is timed any more.

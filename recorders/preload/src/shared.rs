@@ -10,10 +10,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// PTHREAD_MUTEX_PSHARED_BIT in `__kind`.
 const SHARED_MUTEX: u32 = 128;
 const MUTEX_KIND_OFFSET: usize = 16;
+/// How often its owner has a recursive mutex.
+const MUTEX_COUNT_OFFSET: usize = 4;
 /// The type in `__kind`, and PTHREAD_MUTEX_RECURSIVE_NP.
 const MUTEX_TYPE: u32 = 3;
 const RECURSIVE: u32 = 1;
 const READ_WRITE_SHARED_OFFSET: usize = 28;
+/// The thread that has it for writing, 0 while readers have it.
+const READ_WRITE_WRITER_OFFSET: usize = 24;
 const SEMAPHORE_SHARED_OFFSET: usize = 8;
 
 /// Whether a lock, which its holder is about to give back, belongs to several processes.
@@ -26,10 +30,22 @@ pub(crate) fn is_lock(address: usize, object: SyncObject) -> bool {
     }
 }
 
-/// Whether a thread may have a lock several times over.
-pub(crate) fn is_recursive(address: usize, object: SyncObject) -> bool {
-    let is = |kind: u32| kind & MUTEX_TYPE == RECURSIVE;
-    object == SyncObject::Mutex && is(word(address, MUTEX_KIND_OFFSET))
+/// Whether a mutex is of a kind that several processes use, or that a thread may have several times over. Few others are among them
+/// (adaptive ones, of which a bit is the same).
+#[inline(always)]
+pub(crate) fn is_special_mutex(address: usize) -> bool {
+    word(address, MUTEX_KIND_OFFSET) & (SHARED_MUTEX | RECURSIVE) != 0
+}
+
+/// Whether the thread that holds a mutex has it more than once.
+pub(crate) fn is_held_again(address: usize) -> bool {
+    word(address, MUTEX_KIND_OFFSET) & MUTEX_TYPE == RECURSIVE && word(address, MUTEX_COUNT_OFFSET) > 1
+}
+
+/// Whether a read-write lock that somebody holds is held for writing. Other C libraries are not asked: there it is.
+#[inline(always)]
+pub(crate) fn is_written(address: usize) -> bool {
+    !cfg!(target_env = "gnu") || word(address, READ_WRITE_WRITER_OFFSET) != 0
 }
 
 /// Whether a semaphore, which is about to be posted, belongs to several processes.

@@ -120,21 +120,47 @@ fn of_lock(lock: &LockSummary, contention: &ContentionSummary, names: &SyncNames
     }
     all.extend(batch(lock, contention));
     all.extend(lock_not_try(lock, contention));
-    if one.patterns.contains(&Pattern::PriorityInversion) {
-        all.push(Advice {
-            kind: "priority-inheritance",
-            change: format!("Initialise {name} with PTHREAD_PRIO_INHERIT."),
-            gain: None,
-            at_most: false,
-            evidence: vec![format!(
-                "Its owners waited {} for their CPUs behind threads less urgent than who waited for it ({}): {} of the wait.",
-                time(one.inverted_ns),
-                threads(&one.inverted_by, names),
-                Cell::part(one.inverted_ns, one.wait.total_ns)
-            )],
-        });
-    }
+    all.extend(inherit(lock, contention, names));
     all
+}
+
+/// A lock whose owner is kept from its CPU by threads less urgent than who waits. At the end of a chain each lock on the way has to
+/// pass the priority on.
+fn inherit(lock: &LockSummary, contention: &ContentionSummary, names: &SyncNames) -> Option<Advice> {
+    let one = &lock.figures;
+    if !one.patterns.contains(&Pattern::PriorityInversion) {
+        return None;
+    }
+    let is_deep = one.inverted_deep_ns as f64 >= LEADS * one.inverted_ns as f64;
+    let way = if is_deep { way(lock, contention) } else { vec![&*lock.name] };
+    let of = if is_deep { "The threads at the end of its chains" } else { "Its owners" };
+    Some(Advice {
+        kind: "priority-inheritance",
+        change: format!("Initialise {} with PTHREAD_PRIO_INHERIT.", way.join(" and ")),
+        gain: None,
+        at_most: false,
+        evidence: vec![format!(
+            "{of} waited {} for their CPUs behind threads less urgent than who waited for it ({}): {} of the wait.",
+            time(one.inverted_ns),
+            threads(&one.inverted_by, names),
+            Cell::part(one.inverted_ns, one.wait.total_ns)
+        )],
+    })
+}
+
+/// The lock, that which its owners waited for most, and so on.
+fn way<'a>(lock: &'a LockSummary, contention: &'a ContentionSummary) -> Vec<&'a str> {
+    let mut way = vec![lock];
+    while let Some(next) = way.last().and_then(|last| last.figures.waited_for.first()) {
+        let is_next =
+            |one: &&LockSummary| (one.figures.process, one.figures.address) == (next.process, next.address);
+        let found = contention.locks.iter().find(is_next);
+        let Some(found) = found.filter(|found| !way.iter().any(|one| std::ptr::eq(*one, *found))) else {
+            break;
+        };
+        way.push(found);
+    }
+    way.into_iter().map(|one| &*one.name).collect()
 }
 
 /// A lock whose handing over takes longer than its holds.

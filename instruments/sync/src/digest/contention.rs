@@ -28,7 +28,7 @@ pub struct ContentionSummary {
     /// Rows of tries for all locks together, each from the first try that failed to the one that got the lock.
     #[serde(default)]
     pub tried: Sums,
-    /// Conditions whose waiters waited again at once.
+    /// The conditions that were waited for longest.
     #[serde(default)]
     pub conditions: Vec<ConditionSummary>,
     /// Time in run queues behind threads of the program itself, of all threads, nanoseconds.
@@ -96,6 +96,8 @@ pub struct LockSummary {
 pub struct ConditionSummary {
     /// What it is called.
     pub name: String,
+    /// Functions that waited for it.
+    pub waiter_functions: Vec<Share>,
     /// Its figures.
     #[serde(flatten)]
     pub figures: ConditionFigures,
@@ -163,7 +165,11 @@ pub(super) fn name(found: Contention, gains: Gains, names: &SyncNames) -> Conten
         conditions: found
             .conditions
             .into_iter()
-            .map(|figures| ConditionSummary { name: object(figures.process, figures.address), figures })
+            .map(|figures| ConditionSummary {
+                name: object(figures.process, figures.address),
+                waiter_functions: shares(&figures.waiter_sites, &function),
+                figures,
+            })
             .collect(),
         crowded_ns: found.crowded_ns,
         locks,

@@ -222,6 +222,8 @@ impl Sources<'_> {
     fn callers(&self) -> impl Iterator<Item = (u16, u64)> {
         let locks = self.contention.locks.iter();
         let words = self.contention.words.iter().flat_map(|one| &one.waiter_sites);
+        let conditions = self.contention.conditions.iter().flat_map(|one| &one.waiter_sites);
+        let words = words.chain(conditions);
         let sites = locks.flat_map(|one| one.owner_sites.iter().chain(&one.waiter_sites)).chain(words);
         let of_locks = sites.map(|one| (one.process, one.address));
         let late = self.results.call_sites.iter().map(|one| (one.process, one.address));

@@ -38,7 +38,8 @@ const RUNTIMES: [Runtime; 21] = [
     file("libomp.", "OpenMP (libomp)", "lock", "barrier"),
     file("libiomp", "OpenMP (libiomp)", "lock", "barrier"),
     file("libtbb", "TBB", "pool", "pool"),
-    file("libjvm.", "Java", "monitor", "monitor"),
+    // Its collector, compiler and safepoints. Monitors and java.util.concurrent wait for conditions.
+    file("libjvm.", "Java", "virtual machine", "virtual machine"),
     file("libstdc++.", "C++", "atomic wait", "atomic wait"),
     file("libc.", "C library", "wait", "wait"),
 ];

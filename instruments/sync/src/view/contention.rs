@@ -148,10 +148,13 @@ fn sentence(lock: &LockSummary, digest: &SyncDigest) -> Text {
     if !sites.is_empty() {
         words += &format!(" Given back in {sites}.");
     }
+    if one.outlasted_ns > 0 {
+        words += &format!(" For {} the wait ran out before the owner gave it back.", time(one.outlasted_ns));
+    }
     words += &owner(lock, digest);
     if one.owner_unknown_ns as f64 >= WORTH_TELLING * one.wait.total_ns as f64 && one.owner_unknown_ns > 0 {
         words += &format!(
-            " Who held it is not known for {} of the wait: nobody gave it back, and the wait ran out or its owner died.",
+            " Who held it is not known for {} of the wait: no unlock was recorded before that was over.",
             time(one.owner_unknown_ns)
         );
     }
@@ -209,7 +212,8 @@ fn evidence(pattern: Pattern, lock: &LockSummary, names: &SyncNames) -> String {
             time(one.queued_ns)
         ),
         Pattern::PriorityInversion => format!(
-            " Priority inversion: the owner waited {} for its CPU behind less urgent threads ({}).",
+            " Priority inversion: {} waited {} for its CPU behind less urgent threads ({}).",
+            if one.inverted_deep_ns > one.inverted_ns / 2 { "the end of the chain" } else { "the owner" },
             time(one.inverted_ns),
             parts(&by_name(&one.inverted_by, names), one.inverted_ns)
         ),

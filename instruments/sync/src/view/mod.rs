@@ -32,6 +32,7 @@ pub fn document(digest: &SyncDigest) -> Document {
         why::section(digest),
         contention::locks(digest),
         words::others(digest),
+        words::conditions(digest),
         late::offenders("objects", "Locks and conditions", "late operations by object", &summary.objects),
         summary.facts.call_sites.then_some(&summary.call_sites).and_then(|sites| {
             late::offenders("call-sites", "Call sites", "late operations by calling function", sites)

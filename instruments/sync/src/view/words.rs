@@ -1,7 +1,7 @@
-//! Semaphores and futex words.
+//! Semaphores, futex words and conditions.
 
 use super::{FIRST_ROWS, time};
-use crate::digest::{ContentionSummary, SyncDigest, SyncNames, WordSummary};
+use crate::digest::{ConditionSummary, ContentionSummary, Share, SyncDigest, SyncNames, WordSummary};
 use quaver_sync_analysis::sync::WakerShare;
 use quaver_view::{Block, Cell, Section, Table, Text, text};
 
@@ -85,16 +85,83 @@ fn wakers(all: &[WakerShare], names: &SyncNames) -> String {
     named.collect::<Vec<_>>().join(", ")
 }
 
+/// How long it was waited for, and where.
+fn waited(name: &str, ns: u64, functions: &[Share]) -> String {
+    let functions = functions.iter().take(NAMED).map(|one| &*one.name).collect::<Vec<_>>().join(", ");
+    let place = if functions.is_empty() { String::new() } else { format!(" in {functions}") };
+    format!("{name}: waited {}{place}.", time(ns))
+}
+
+/// Conditions; none without waits for any.
+pub(super) fn conditions(digest: &SyncDigest) -> Option<Section> {
+    let all = &digest.summary.contention.conditions;
+    if all.is_empty() {
+        return None;
+    }
+    let columns = [
+        "condition",
+        "waits",
+        "waited",
+        "longest",
+        "threads",
+        "woken",
+        "timed out",
+        "signals",
+        "broadcasts",
+        "nobody waited",
+    ];
+    let mut table = Table::new(columns).first_rows(2 * FIRST_ROWS).terminal_first(FIRST_ROWS);
+    for condition in all {
+        let one = &condition.figures;
+        table.row([
+            Cell::from(&*condition.name),
+            Cell::Count(one.wait.count),
+            time(one.wait.total_ns),
+            time(one.wait.max_ns),
+            Cell::Count(one.threads),
+            Cell::Count(one.woken),
+            Cell::Count(one.timed_out.count),
+            Cell::Count(one.signals),
+            Cell::Count(one.broadcasts),
+            Cell::Count(one.unheard),
+        ]);
+    }
+    let sentences = all.iter().take(WITH_SENTENCES).map(|one| of_condition(one, &digest.names));
+    let section = Section::new("conditions", "Waiting for conditions")
+        .note("whole waits, each with taking its mutex again; of threads without work, too")
+        .with(table)
+        .with(Block::List(sentences.collect()));
+    Some(section)
+}
+
+fn of_condition(condition: &ConditionSummary, names: &SyncNames) -> Text {
+    let one = &condition.figures;
+    let mut words = waited(&condition.name, one.wait.total_ns, &condition.waiter_functions);
+    if !one.wakers.is_empty() {
+        words += &format!(" Woken by {}.", wakers(&one.wakers, names));
+    }
+    if one.timed_out.count > 0 {
+        words += &format!(
+            " {} ran out, after {} in all.",
+            Cell::several(one.timed_out.count, "wait"),
+            time(one.timed_out.total_ns)
+        );
+    }
+    if one.unheard_before.count > 0 {
+        words += &format!(
+            " Before {} of these ({}) it was signalled while nobody waited. That signal was lost if the thread did not check \
+             what it waits for first.",
+            Cell::Count(one.unheard_before.count),
+            time(one.unheard_before.total_ns)
+        );
+    }
+    words.into()
+}
+
 /// Where it was waited on, who woke, and why it counts as what it does.
 fn sentence(word: &WordSummary, names: &SyncNames) -> Text {
     let one = &word.figures;
-    let mut words = format!("{}: waited {}", word.name, time(one.wait.total_ns));
-    let functions = word.waiter_functions.iter().take(NAMED).map(|one| &*one.name);
-    let functions = functions.collect::<Vec<_>>().join(", ");
-    if !functions.is_empty() {
-        words += &format!(" in {functions}");
-    }
-    words += ".";
+    let mut words = waited(&word.name, one.wait.total_ns, &word.waiter_functions);
     if !one.wakers.is_empty() {
         words += &format!(" Woken by {}.", wakers(&one.wakers, names));
     }

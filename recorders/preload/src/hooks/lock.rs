@@ -10,7 +10,7 @@ use crate::marks::{self, Call, Marked};
 use crate::ring::{self, Event, Ring};
 use crate::{arch, shared, waiters};
 use libc::c_int;
-use quaver_abi::sync::{SyncKind, SyncObject, SyncOutcome};
+use quaver_abi::sync::{SyncKind, SyncObject, SyncOutcome, outcome_flags};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A mutex of glibc that somebody may wait for.
@@ -49,6 +49,13 @@ impl Lock {
         shared::is_lock(self.address, self.object)
     }
 
+    /// What must be known of it before its holder gives it back; after that it may be freed.
+    #[inline(always)]
+    fn as_held(self) -> Self {
+        let for_reading = self.object == SyncObject::ReadWrite && !shared::is_written(self.address);
+        Self { for_reading, ..self }
+    }
+
     fn kind(self) -> (SyncObject, bool) {
         (self.object, self.for_reading)
     }
@@ -61,8 +68,9 @@ impl Lock {
     #[inline(always)]
     fn was_free(self, thread: &ring::Thread) {
         arch::count(self.free_count(thread.ring()));
-        if thread.samples().are_due() {
-            sample::take(thread, self.address, self.site, self.object, self.for_reading);
+        let is_due = thread.samples().are_due();
+        if is_due || waiters::any(waiters::of(self.address)) {
+            sample::take(thread, self.address, self.site, self.kind(), is_due);
         }
     }
 
@@ -200,13 +208,23 @@ pub(crate) fn unlock(lock: Lock, give_back: impl FnOnce() -> c_int) -> c_int {
     let Some(thread) = ring::current() else {
         return not_recorded(Marked::new(Call::Unlock, lock.address), give_back);
     };
-    if thread.samples().time(lock.address) {
-        sample::give_back(thread, lock.address, lock.site, lock.object);
-    }
     let slot = waiters::of(lock.address);
     let first_look = waiters::look(slot);
-    if waiters::is_waited_for(first_look) || lock.is_marked() || lock.is_shared() {
-        return give_back_to_waiter(thread, lock.address, lock.site, lock.kind(), give_back);
+    // Before the lock itself is touched, which may take long: the call has begun.
+    if waiters::is_waited_for(first_look) {
+        return give_back_to_waiter(thread, lock.address, lock.site, lock.object, give_back);
+    }
+    let lock = lock.as_held();
+    let is_special = lock.object == SyncObject::Mutex && shared::is_special_mutex(lock.address);
+    let is_shared = (is_special || lock.object != SyncObject::Mutex) && lock.is_shared();
+    if lock.is_marked() || is_shared {
+        return give_back_to_waiter(thread, lock.address, lock.site, lock.object, give_back);
+    }
+    if is_special && shared::is_held_again(lock.address) {
+        return give_back_one_of_several(thread, give_back);
+    }
+    if thread.samples().time(lock.address) {
+        sample::give_back(thread, lock.address, lock.site, lock.object);
     }
     let result = give_back();
     if waiters::came_since(slot, first_look) {
@@ -219,22 +237,43 @@ pub(crate) fn unlock(lock: Lock, give_back: impl FnOnce() -> c_int) -> c_int {
 }
 
 fn unlock_call(lock: Lock) -> Blocking {
-    Blocking { entry: SyncKind::UnlockEntry, exit: SyncKind::UnlockExit, ..lock.call() }
+    let reading = if lock.for_reading { outcome_flags::FOR_READING } else { 0 };
+    let flags = CONTENDED | reading;
+    Blocking { entry: SyncKind::UnlockEntry, exit: SyncKind::UnlockExit, flags, ..lock.call() }
 }
 
+/// The thread still has it, and nobody else gets it.
+#[cold]
+#[inline(never)]
+fn give_back_one_of_several(thread: &'static ring::Thread, give_back: impl FnOnce() -> c_int) -> c_int {
+    let result = give_back();
+    if result == 0 {
+        arch::count(&thread.ring().free_unlocks);
+    }
+    result
+}
+
+/// Gives back a lock that somebody waits for, or may wait for.
 #[cold]
 #[inline(never)]
 fn give_back_to_waiter(
     thread: &'static ring::Thread,
     address: usize,
     site: usize,
-    (object, for_reading): (SyncObject, bool),
+    object: SyncObject,
     give_back: impl FnOnce() -> c_int,
 ) -> c_int {
     let entered = arch::cycles();
+    if object == SyncObject::Mutex && shared::is_held_again(address) {
+        return give_back_one_of_several(thread, give_back);
+    }
+    let call = unlock_call(Lock::exclusive(address, site, object).as_held());
+    // The unlock itself ends a hold that is timed.
+    if thread.samples().time(address) {
+        thread.samples().end_time();
+    }
     let result = give_back();
     let returned = arch::cycles_after();
-    let call = unlock_call(Lock { address, site, object, for_reading });
     thread.put_at(entered, call.entry());
     thread.put_at(returned, call.exit(outcome_of(result)));
     result
@@ -261,14 +300,17 @@ fn given_back_to_newcomer(
 #[inline(always)]
 pub(crate) fn given_back_inside_wait(thread: &ring::Thread, mutex: usize, site: usize) {
     let lock = Lock::exclusive(mutex, site, SyncObject::Mutex);
-    if thread.samples().time(mutex) {
-        sample::give_back(thread, mutex, site, SyncObject::Mutex);
-    }
+    let is_timed = thread.samples().time(mutex);
     if waiters::any(waiters::of(mutex)) || lock.is_shared() {
-        let flags = CONTENDED | quaver_abi::sync::outcome_flags::INSIDE_WAIT;
+        if is_timed {
+            thread.samples().end_time();
+        }
+        let flags = CONTENDED | outcome_flags::INSIDE_WAIT;
         let call = Blocking { flags, ..unlock_call(lock) };
         let now = arch::cycles();
         thread.put_at(now, call.entry());
         thread.put_at(now, call.exit(SyncOutcome::Ok));
+    } else if is_timed {
+        sample::give_back(thread, mutex, site, SyncObject::Mutex);
     }
 }

@@ -4,15 +4,28 @@ use crate::ring::{Event, Thread};
 use crate::shared;
 use quaver_abi::sync::{SyncKind, SyncObject, outcome_flags};
 
-/// Records that a free lock was taken. It is timed unless another one is, or its thread may have it several times over.
+/// Records that a free lock was taken: as a sample where one is due, else since others wait for it. It is timed unless another one
+/// is. That its thread has it once more is no event.
 #[cold]
 #[inline(never)]
-pub(super) fn take(thread: &Thread, address: usize, site: usize, object: SyncObject, for_reading: bool) {
-    let detail = thread.samples().draw();
-    if !for_reading && !shared::is_recursive(address, object) {
-        thread.samples().begin_time(address);
+pub(super) fn take(
+    thread: &Thread,
+    address: usize,
+    site: usize,
+    (object, for_reading): (SyncObject, bool),
+    is_due: bool,
+) {
+    // Drawn in any case, so that what is left out is as likely a sample as the rest.
+    let detail = if is_due { thread.samples().draw() } else { 0 };
+    if object == SyncObject::Mutex && shared::is_held_again(address) {
+        return;
     }
-    let outcome = if for_reading { outcome_flags::FOR_READING } else { 0 };
+    let is_timed = !for_reading && thread.samples().begin_time(address);
+    let outcome = match (for_reading, is_timed) {
+        (true, _) => outcome_flags::FOR_READING,
+        (false, true) => 0,
+        (false, false) => outcome_flags::UNTIMED,
+    };
     thread.put(Event { kind: SyncKind::Taken, outcome, object: address as u64, site: site as u64, detail });
 }
 

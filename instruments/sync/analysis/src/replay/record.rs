@@ -189,8 +189,8 @@ impl Recorder {
                 let lock = self.lock(process, object, true);
                 let shared = event.flags & outcome_flags::FOR_READING != 0;
                 self.push(at, now_ns, 0, Deed::Get { lock, delay_ns: 0, shared });
-                *self.threads[at].sequence.unseen.entry(lock).or_default() +=
-                    u64::from(event.detail).saturating_sub(1);
+                let unseen = self.threads[at].sequence.unseen.entry(lock).or_default();
+                *unseen = (*unseen + u64::from(event.detail)).saturating_sub(1);
             }
             SyncKind::UnlockEntry if event.flags & outcome_flags::INSIDE_WAIT != 0 => {
                 self.push(at, now_ns, 0, Deed::Wake);

@@ -266,6 +266,9 @@ pub struct LockFigures {
     pub failed_tries: u64,
     /// Of the wait: somebody held it.
     pub held_ns: u64,
+    /// Of `held_ns`: the wait ran out before the owner gave it back.
+    #[serde(default)]
+    pub outlasted_ns: u64,
     /// Of the wait: it had been given back, and the next owner was on its way.
     pub handed_over_ns: u64,
     /// Of the wait: who held it is not known, since no unlock was recorded.
@@ -297,8 +300,12 @@ pub struct LockFigures {
     pub crowded_ns: u64,
     /// Holds by threads that had asked later than one that waited, counted for each who waited.
     pub overtaken: Sums,
-    /// Time that owners less urgent than who waited had to wait for their CPUs behind threads less urgent than that, too.
+    /// Time that owners less urgent than who waited had to wait for their CPUs behind threads less urgent than that, too. So it
+    /// is of the thread at the end of a chain, where the owner waited for another lock.
     pub inverted_ns: u64,
+    /// The part of it at the ends of chains.
+    #[serde(default)]
+    pub inverted_deep_ns: u64,
     /// Those threads.
     pub inverted_by: Vec<ThreadShare>,
     /// What it comes to.
@@ -452,7 +459,7 @@ impl WordFigures {
 }
 
 /// A condition whose waiters wait again at once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConditionFigures {
     /// Process image.
     pub process: u16,
@@ -467,6 +474,31 @@ pub struct ConditionFigures {
     pub signals: u64,
     /// Broadcasts.
     pub broadcasts: u64,
+    /// Waits for it, each from the call to its return, its mutex included.
+    #[serde(default)]
+    pub wait: Sums,
+    /// Of these: their time was over.
+    #[serde(default)]
+    pub timed_out: Sums,
+    /// Of these: the last before it was a signal or broadcast while nobody waited. If the thread did not look at what it waits for
+    /// before it began to wait, that was lost.
+    #[serde(default)]
+    pub unheard_before: Sums,
+    /// Signals and broadcasts while nobody waited.
+    #[serde(default)]
+    pub unheard: u64,
+    /// Threads that waited, up to 256.
+    #[serde(default)]
+    pub threads: u64,
+    /// Who ended the longest waits.
+    #[serde(default)]
+    pub wakers: Vec<WakerShare>,
+    /// Of `woken`: by whom is not known.
+    #[serde(default)]
+    pub waker_unknown: u64,
+    /// Where it was waited for.
+    #[serde(default)]
+    pub waiter_sites: Vec<PlaceShare>,
 }
 
 /// All locks and all threads.
@@ -479,7 +511,7 @@ pub struct Contention {
     /// Rows of tries for all locks together.
     #[serde(default)]
     pub tried: Sums,
-    /// Conditions whose waiters waited again at once, the most often first.
+    /// The conditions that were waited for longest.
     #[serde(default)]
     pub conditions: Vec<ConditionFigures>,
     /// Time in run queues behind threads of the program itself, of all threads.

@@ -4,6 +4,7 @@ use super::figures::{
     Activity, CallShare, LockFigures, PATTERN_SHARE, PairShare, Pattern, PlaceShare, RootShare, ThreadShare,
 };
 use super::log::{Doing, Piece, Root};
+use super::thread::Thread;
 use crate::sync::event::ThreadId;
 use crate::sync::keys::{AddressMap, ObjectKey};
 use crate::sync::results::Sums;
@@ -29,6 +30,8 @@ pub(super) struct Waiter {
     pub(super) order: u64,
     /// Until here its wait is booked.
     pub(super) booked_ns: u64,
+    /// It waits to read.
+    pub(super) reads: bool,
     /// The lock was given back since, or was just then.
     pub(super) released: bool,
     /// Who has given it back since.
@@ -53,6 +56,18 @@ pub(super) struct Holder {
     pub(super) since_ns: u64,
     /// Place of its entry among all events; none where that is not known.
     pub(super) asked: Option<u64>,
+    pub(super) end: HoldEnd,
+}
+
+/// What is known of the end of a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HoldEnd {
+    /// It is recorded in any case: until then the thread has the lock.
+    Recorded,
+    /// It is recorded if somebody waits then, as is usual for a thread that had to wait itself.
+    Usual,
+    /// It is recorded if somebody waits then. If nobody did, the thread may have got the lock again unseen.
+    Uncertain,
 }
 
 /// The latest unlock.
@@ -62,13 +77,59 @@ pub(super) struct GivenBack {
     pub(super) returned: bool,
 }
 
+/// A stretch of somebody's wait that ends with an owner's hold.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KeptOut {
+    pub(super) key: ObjectKey,
+    pub(super) from_ns: u64,
+    /// From here on the owner had it; before, it was on its way to the owner.
+    pub(super) got_ns: u64,
+    pub(super) to_ns: u64,
+    /// Where it was given back; none where the wait ran out before.
+    pub(super) site: Option<ObjectKey>,
+    /// The owner had asked for it later than who waits.
+    pub(super) overtakes: bool,
+}
+
+impl KeptOut {
+    /// Books it, by the slots of who waits and of the owner.
+    pub(super) fn book(
+        self,
+        lock: &mut Lock,
+        threads: &mut [Thread],
+        waiter: u32,
+        owner: u32,
+        needed_ns: u64,
+    ) {
+        let Self { key, from_ns, got_ns, to_ns, site, overtakes } = self;
+        let (Some(waits), Some(owns)) = (threads.get(waiter as usize), threads.get(owner as usize)) else {
+            return;
+        };
+        let slice = Slice { waiter: waits.id, waiter_priority: waits.priority, owner: owns.id };
+        lock.hand_over(got_ns - from_ns);
+        lock.held(slice, site, to_ns - got_ns, overtakes);
+        let mut pieces = Vec::new();
+        let doing = Doing::Waited { object: key };
+        if got_ns > from_ns {
+            let root = Root { thread: slice.waiter, activity: Activity::Waited, depth: 0, behind: None };
+            pieces.push(Piece { from_ns, to_ns: got_ns, doing, root });
+        }
+        owns.log.cut(owns.id, got_ns, to_ns, |piece| {
+            let root = lock.owner_did(slice, &piece);
+            pieces.push(Piece { doing, root, ..piece });
+        });
+        if let Some(waits) = threads.get_mut(waiter as usize) {
+            pieces.into_iter().for_each(|piece| waits.log.push(piece, needed_ns));
+        }
+    }
+}
+
 /// What one waiter waited for until an unlock.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slice {
-    pub(super) waiter: ThreadId,
-    pub(super) waiter_priority: Option<i16>,
-    pub(super) owner: ThreadId,
-    pub(super) owner_priority: Option<i16>,
+struct Slice {
+    waiter: ThreadId,
+    waiter_priority: Option<i16>,
+    owner: ThreadId,
 }
 
 #[derive(Debug, Default)]
@@ -144,7 +205,9 @@ impl Lock {
     /// The owner had the lock since this time, and gives it back now; how long it had it, where that is known.
     pub(super) fn end_hold(&mut self, owner: ThreadId, now_ns: u64) -> Option<Holder> {
         let holder = self.holder.take().filter(|holder| holder.thread == owner)?;
-        self.figures.hold.add(now_ns - holder.since_ns.min(now_ns));
+        if holder.end != HoldEnd::Uncertain {
+            self.figures.hold.add(now_ns - holder.since_ns.min(now_ns));
+        }
         Some(holder)
     }
 
@@ -158,8 +221,8 @@ impl Lock {
         self.figures.owner_unknown_ns += ns;
     }
 
-    /// Somebody waited while this owner had it.
-    pub(super) fn held(&mut self, slice: Slice, site: ObjectKey, ns: u64, overtakes: bool) {
+    /// Somebody waited while this owner had it. `site`: where it was given back, if before the wait ran out.
+    fn held(&mut self, slice: Slice, site: Option<ObjectKey>, ns: u64, overtakes: bool) {
         self.figures.held_ns += ns;
         self.longest_held_ns = self.longest_held_ns.max(ns);
         let pair = (slice.waiter, slice.owner);
@@ -167,34 +230,33 @@ impl Lock {
             let sum = self.pairs.entry(pair).or_default();
             *sum = (sum.0 + 1, sum.1 + ns);
         }
-        add!(self.owner_sites, site, ns);
+        match site {
+            Some(site) => add!(self.owner_sites, site, ns),
+            None => self.figures.outlasted_ns += ns,
+        }
         if overtakes {
             self.figures.overtaken.add(ns);
         }
     }
 
     /// What the owner did in a part of that; where the chain ends from the waiter on.
-    pub(super) fn owner_did(&mut self, slice: Slice, piece: &Piece) -> Root {
+    fn owner_did(&mut self, slice: Slice, piece: &Piece) -> Root {
         let ns = piece.to_ns - piece.from_ns;
         let activity = piece.doing.activity();
         self.figures.owner_ns[activity as usize] += ns;
         match piece.doing {
-            Doing::Queued { behind, priority } => {
-                add!(self.preempted_by, behind, ns);
-                let waits_at = slice.waiter_priority;
-                let is_less = |other: Option<i16>| waits_at.zip(other).is_some_and(|(own, its)| its > own);
-                // An owner as urgent as who waits would gain nothing by that one's priority.
-                if is_less(priority) && is_less(slice.owner_priority) && behind != ThreadId(0) {
-                    self.figures.inverted_ns += ns;
-                    add!(self.inverted_by, behind, ns);
-                }
-            }
+            Doing::Queued { behind } => add!(self.preempted_by, behind, ns),
             Doing::Throttled => self.figures.quota_ns += ns,
             Doing::Slept { call } => add!(self.slept_in, call, ns),
             Doing::Waited { object } => add!(self.waited_for, object, ns),
             Doing::Ran | Doing::Unknown => {}
         }
         let root = Root { depth: piece.root.depth.saturating_add(1), ..piece.root };
+        if let Some(behind) = root.behind.filter(|behind| behind.inverts(slice.waiter_priority)) {
+            self.figures.inverted_ns += ns;
+            self.figures.inverted_deep_ns += if root.depth > 1 { ns } else { 0 };
+            add!(self.inverted_by, behind.thread, ns);
+        }
         let key = (root.thread, root.activity);
         if self.roots.len() < KEPT || self.roots.contains_key(&key) {
             let sum = self.roots.entry(key).or_default();

@@ -12,10 +12,9 @@ const KEPT: usize = 16_384;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
     Ran,
-    /// Runnable behind this thread, which has this priority in the kernel's numbers (the smaller, the more urgent).
+    /// Runnable behind this thread.
     Queued {
         behind: ThreadId,
-        priority: Option<i16>,
     },
     /// Kept from its CPU by a quota.
     Throttled,
@@ -48,6 +47,26 @@ pub(super) struct Root {
     pub(super) activity: Activity,
     /// Locks on the way.
     pub(super) depth: u8,
+    /// Whom it waited for to get its CPU.
+    pub(super) behind: Option<Behind>,
+}
+
+/// Who had the CPU that a thread could have used. Priorities are those of the kernel: the smaller, the more urgent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Behind {
+    pub(super) thread: ThreadId,
+    pub(super) priority: Option<i16>,
+    /// Of the thread that was kept from its CPU.
+    pub(super) own: Option<i16>,
+}
+
+impl Behind {
+    /// Whether somebody so urgent waits in vain: both are less urgent. A thread as urgent as who waits would gain nothing by that
+    /// one's priority.
+    pub(super) fn inverts(self, waits_at: Option<i16>) -> bool {
+        let is_less = |other: Option<i16>| waits_at.zip(other).is_some_and(|(own, its)| its > own);
+        is_less(self.priority) && is_less(self.own) && self.thread != ThreadId(0)
+    }
 }
 
 /// A stretch of a thread's time.
@@ -97,7 +116,7 @@ impl Log {
             from_ns,
             to_ns,
             doing: Doing::Unknown,
-            root: Root { thread, activity: Activity::Unknown, depth: 0 },
+            root: Root { thread, activity: Activity::Unknown, depth: 0, behind: None },
         };
         let mut at_ns = from_ns;
         let first = self.0.partition_point(|piece| piece.to_ns <= from_ns);

@@ -24,7 +24,7 @@ use super::event::{AnyEvent, KernelEvent, KernelKind, SyncEvent, ThreadId};
 use super::keys::{AddressMap, ObjectKey};
 use super::results::Sums;
 use conditions::Conditions;
-use lock::{GivenBack, Holder, Lock, Slice, Waiter};
+use lock::{GivenBack, HoldEnd, Holder, KeptOut, Lock, Waiter};
 use log::{Doing, Piece, Root};
 use quaver_abi::record::OffCpu;
 use quaver_abi::sync::{CPU_UNKNOWN, SyncKind, SyncObject, SyncOutcome, outcome_flags};
@@ -111,7 +111,10 @@ impl Ledger {
             }
             SyncKind::TryEntry => self.threads[slot as usize].row = Some((key, self.now_ns)),
             SyncKind::TryExit => self.end_row(event, slot, key),
-            SyncKind::WaitEntry => self.enter(event, slot, Spending::Condition),
+            SyncKind::WaitEntry => {
+                self.enter(event, slot, Spending::Condition);
+                self.conditions.begins(key, event.thread);
+            }
             SyncKind::SemWaitEntry => self.wait_on(event, slot, Spending::Semaphore),
             SyncKind::BarrierEntry => self.enter(event, slot, Spending::Barrier),
             SyncKind::JoinEntry => self.enter(event, slot, Spending::Join),
@@ -120,8 +123,11 @@ impl Ledger {
             SyncKind::PostEntry => self.wake_on(slot, key, 1),
             SyncKind::SignalEntry | SyncKind::BroadcastEntry => self.conditions.woken_by(key, event.kind),
             SyncKind::WaitExit => {
-                self.leave(slot, Spending::Condition);
-                self.conditions.returned(event);
+                let waits = |call: &mut Call| call.spending == Spending::Condition;
+                if let Some(call) = self.threads[slot as usize].call.take_if(waits) {
+                    let ns = self.now_ns - call.entered_ns;
+                    self.conditions.ends(&call, event.thread, event.process, Some(event), ns);
+                }
                 self.took_again(event);
             }
             SyncKind::SemWaitExit => self.waited_on(event, slot, Spending::Semaphore),
@@ -156,7 +162,7 @@ impl Ledger {
 
     /// What happened before is needed by nobody.
     fn needed_ns(&self) -> u64 {
-        self.open.first().map_or(self.now_ns, |(entered_ns, _)| *entered_ns)
+        needed_ns(&self.open, self.now_ns)
     }
 
     fn book(&mut self, slot: u32) {
@@ -191,6 +197,10 @@ impl Ledger {
     fn give_up(&mut self, slot: u32, call: &Call, now_ns: u64) {
         match call.spending {
             Spending::Lock => self.end_wait(slot, call, false, now_ns),
+            Spending::Condition => {
+                let Thread { id, process, .. } = self.threads[slot as usize];
+                self.conditions.ends(call, id, process, None, now_ns.saturating_sub(call.entered_ns));
+            }
             _ => self.end_word(slot, call, None, now_ns),
         }
     }
@@ -239,6 +249,7 @@ impl Ledger {
     /// By the order of calls, the one thread ended the latest wait of the other. What the kernel said of it comes first.
     pub fn ended_by(&mut self, thread: ThreadId, by: ThreadId) {
         self.words.ended_by(thread, by);
+        self.conditions.ended_by(thread, by);
     }
 
     /// A row of tries has got the lock.
@@ -263,7 +274,8 @@ impl Ledger {
         let lock = self.locks.entry(key).or_default();
         lock.count_queue(now_ns);
         let released = lock.given_back.is_some_and(|last| !last.returned);
-        lock.waiters.push(Waiter { slot, order, booked_ns: now_ns, released, owners: Vec::new() });
+        let reads = event.kind == SyncKind::ReadLockEntry;
+        lock.waiters.push(Waiter { slot, order, booked_ns: now_ns, released, reads, owners: Vec::new() });
         self.open.insert((now_ns, slot));
     }
 
@@ -276,7 +288,9 @@ impl Ledger {
         self.locks.entry(key).or_default().free(event.detail.into());
         // Of several readers none is the owner.
         if event.flags & outcome_flags::FOR_READING == 0 {
-            self.hold(key, event.thread, Some(self.order));
+            let is_timed = event.flags & outcome_flags::UNTIMED == 0;
+            let end = if is_timed { HoldEnd::Recorded } else { HoldEnd::Uncertain };
+            self.hold(key, event.thread, Some(self.order), end);
         }
     }
 
@@ -290,7 +304,7 @@ impl Ledger {
         self.end_wait(slot, &call, got, self.now_ns);
         // Of several readers none is the owner.
         if got && event.kind == SyncKind::LockExit {
-            self.hold(key, event.thread, Some(call.order));
+            self.hold(key, event.thread, Some(call.order), HoldEnd::Usual);
         }
     }
 
@@ -306,10 +320,10 @@ impl Ledger {
         lock.waiters = waiters;
     }
 
-    fn hold(&mut self, key: ObjectKey, thread: ThreadId, asked: Option<u64>) {
+    fn hold(&mut self, key: ObjectKey, thread: ThreadId, asked: Option<u64>, end: HoldEnd) {
         let since_ns = self.now_ns;
         if let Some(lock) = self.locks.get_mut(&key) {
-            lock.holder = Some(Holder { thread, since_ns, asked });
+            lock.holder = Some(Holder { thread, since_ns, asked, end });
         }
     }
 
@@ -318,7 +332,7 @@ impl Ledger {
         if let Some(key) = self.by_half.get(&(event.process, event.detail)).copied()
             && event.detail != 0
         {
-            self.hold(key, event.thread, None);
+            self.hold(key, event.thread, None, HoldEnd::Usual);
         }
     }
 
@@ -326,6 +340,10 @@ impl Ledger {
     fn end_wait(&mut self, slot: u32, call: &Call, got: bool, now_ns: u64) {
         let process = self.threads[slot as usize].process;
         self.open.remove(&(call.entered_ns, slot));
+        let owner = if got { None } else { self.owner_of(call.object).filter(|owner| *owner != slot) };
+        if let Some(owner) = owner {
+            self.book(owner);
+        }
         let Some(lock) = self.locks.get_mut(&call.object) else {
             self.others.add(now_ns - call.entered_ns);
             return;
@@ -334,20 +352,34 @@ impl Ledger {
         let place = lock.waiters.iter().position(|waiter| waiter.slot == slot);
         let Some(waiter) = place.map(|place| lock.waiters.swap_remove(place)) else { return };
         let rest_ns = now_ns - waiter.booked_ns;
-        if got && waiter.released {
+        let mut from_ns = waiter.booked_ns;
+        let needed_ns = needed_ns(&self.open, self.now_ns);
+        if let Some(owner) = owner {
+            let got_ns = lock.holder.map_or(from_ns, |holder| holder.since_ns.clamp(from_ns, now_ns));
+            let until =
+                KeptOut { key: call.object, from_ns, got_ns, to_ns: now_ns, site: None, overtakes: false };
+            until.book(lock, &mut self.threads, slot, owner, needed_ns);
+            from_ns = now_ns;
+        } else if got && waiter.released {
             lock.hand_over(rest_ns);
         } else {
             lock.owner_unknown(rest_ns);
         }
         lock.waited(ObjectKey { process, address: call.site }, now_ns - call.entered_ns, got);
-        let needed_ns = self.needed_ns();
         let thread = &mut self.threads[slot as usize];
-        let root = Root { thread: thread.id, activity: Activity::Waited, depth: 0 };
+        let root = Root { thread: thread.id, activity: Activity::Waited, depth: 0, behind: None };
         let doing = Doing::Waited { object: call.object };
-        thread.log.push(Piece { from_ns: waiter.booked_ns, to_ns: now_ns, doing, root }, needed_ns);
+        thread.log.push(Piece { from_ns, to_ns: now_ns, doing, root }, needed_ns);
     }
 
-    /// Whoever gives a lock back has been its owner; all who wait for it waited for this owner until now.
+    /// Who has a lock, where that one's end is recorded in any case.
+    fn owner_of(&self, lock: ObjectKey) -> Option<u32> {
+        let holder = self.locks.get(&lock)?.holder.filter(|holder| holder.end == HoldEnd::Recorded)?;
+        self.find(holder.thread)
+    }
+
+    /// Whoever gives a lock back has been its owner; all who wait for it waited for this owner until now. A reader keeps out no
+    /// other reader.
     fn give_back(&mut self, event: &SyncEvent, slot: u32, key: ObjectKey) {
         let (now_ns, needed_ns) = (self.now_ns, self.needed_ns());
         let Some(lock) = self.locks.get_mut(&key) else { return };
@@ -356,38 +388,20 @@ impl Ledger {
         let returned = event.flags & outcome_flags::INSIDE_WAIT != 0;
         let before = lock.given_back.replace(GivenBack { by: event.thread, returned });
         let exclusive = event.detail != SyncObject::ReadWrite as u32;
-        let site = ObjectKey { process: event.process, address: event.call_site };
+        let by_reader = event.flags & outcome_flags::FOR_READING != 0;
+        let site = Some(ObjectKey { process: event.process, address: event.call_site });
         let mut waiters = std::mem::take(&mut lock.waiters);
-        let owner_priority = self.threads[slot as usize].priority;
-        for waiter in waiters.iter_mut().filter(|waiter| waiter.slot != slot) {
+        let kept_out = |waiter: &&mut Waiter| waiter.slot != slot && !(by_reader && waiter.reads);
+        for waiter in waiters.iter_mut().filter(kept_out) {
             // Until the owner had it, it was on its way to the owner.
             let from_ns = waiter.booked_ns;
             let got_ns = holder.map_or(from_ns, |holder| holder.since_ns.clamp(from_ns, now_ns));
             let late = holder.and_then(|holder| holder.asked).is_some_and(|asked| asked > waiter.order);
             let free = holder.is_none() && waiter.released && before.is_some();
             let again = waiter.is_passed_again(event.thread);
-            let slice = self.threads.get(waiter.slot as usize).map(|thread| Slice {
-                waiter: thread.id,
-                waiter_priority: thread.priority,
-                owner: event.thread,
-                owner_priority,
-            });
-            let Some(slice) = slice else { continue };
-            lock.hand_over(got_ns - from_ns);
-            lock.held(slice, site, now_ns - got_ns, again || exclusive && (late || free));
-            let mut pieces = Vec::new();
-            if got_ns > from_ns {
-                let root = Root { thread: slice.waiter, activity: Activity::Waited, depth: 0 };
-                let doing = Doing::Waited { object: key };
-                pieces.push(Piece { from_ns, to_ns: got_ns, doing, root });
-            }
-            let owner = &self.threads[slot as usize];
-            owner.log.cut(owner.id, got_ns, now_ns, |piece| {
-                let root = lock.owner_did(slice, &piece);
-                pieces.push(Piece { doing: Doing::Waited { object: key }, root, ..piece });
-            });
-            let log = &mut self.threads[waiter.slot as usize].log;
-            pieces.into_iter().for_each(|piece| log.push(piece, needed_ns));
+            let overtakes = again || exclusive && (late || free);
+            let until = KeptOut { key, from_ns, got_ns, to_ns: now_ns, site, overtakes };
+            until.book(lock, &mut self.threads, waiter.slot, slot, needed_ns);
             (waiter.booked_ns, waiter.released) = (now_ns, true);
         }
         lock.waiters = waiters;
@@ -543,8 +557,7 @@ impl Ledger {
     fn break_off(&mut self, slot: u32) {
         let needed_ns = self.needed_ns();
         let thread = &mut self.threads[slot as usize];
-        let waits =
-            |call: &mut Call| matches!(call.spending, Spending::Lock | Spending::Semaphore | Spending::Futex);
+        let waits = |call: &mut Call| !matches!(call.spending, Spending::Barrier | Spending::Join);
         let Some(call) = thread.call.take_if(waits) else { return };
         let waiters = self.locks.get(&call.object).map_or(&[][..], |lock| &lock.waiters);
         let waiter = waiters.iter().find(|waiter| waiter.slot == slot);
@@ -554,4 +567,9 @@ impl Ledger {
         thread.call = None;
         self.give_up(slot, &call, seen_ns);
     }
+}
+
+/// What happened before is needed by nobody.
+fn needed_ns(open: &BTreeSet<(u64, u32)>, now_ns: u64) -> u64 {
+    open.first().map_or(now_ns, |(entered_ns, _)| *entered_ns)
 }

@@ -1,5 +1,7 @@
 //! Histories with a known ledger, and what holds of any.
 
+mod owners;
+
 use super::{
     Activity, Contention, Ledger, LockFigures, Pattern, ThreadTime, WaiterShare, WakerShare, WordKind,
     WordUse,
@@ -52,7 +54,8 @@ fn conserves(found: &Contention) {
         };
         adds_up(lock.pairs.iter().map(|one| one.total_ns).collect(), lock.held_ns);
         adds_up(lock.roots.iter().map(|one| one.total_ns).collect(), lock.held_ns);
-        adds_up(lock.owner_sites.iter().map(|one| one.total_ns).collect(), lock.held_ns);
+        let given_back_ns = lock.held_ns - lock.outlasted_ns;
+        adds_up(lock.owner_sites.iter().map(|one| one.total_ns).collect(), given_back_ns);
         adds_up(lock.waiter_sites.iter().map(|one| one.total_ns).collect(), lock.wait.total_ns);
         let queue = lock.preempted_by.iter().map(|one| one.total_ns).collect();
         adds_up(queue, doing_ns(Activity::RunQueue) - lock.quota_ns);
@@ -64,6 +67,13 @@ fn conserves(found: &Contention) {
         waited_ns += lock.wait.total_ns;
     }
     assert_eq!(waited_ns, found.wait.total_ns);
+    for one in &found.conditions {
+        assert!(one.woken + one.timed_out.count <= one.wait.count, "{one:?}");
+        assert!(
+            one.unheard <= one.signals + one.broadcasts && one.unheard_before.count <= one.unheard,
+            "{one:?}"
+        );
+    }
     let mut waits = (0, 0);
     for word in &found.words {
         assert_eq!(word.woken + word.changed + word.given_up, word.wait.count, "{word:?}");
@@ -411,9 +421,14 @@ fn a_wait_that_begins_again_at_once_is_told_from_others() {
     scene.at(40, 1, WaitEntry, M);
     scene.at(50, 1, WaitExit, M);
     let found = found(&scene);
-    let one = found.conditions[0];
+    let [one, other] = &found.conditions[..] else { panic!("{:?}", found.conditions) };
     assert_eq!((one.address, one.woken, one.again, one.broadcasts, one.signals), (L, 3, 1, 3, 0));
-    assert_eq!(found.conditions.len(), 1, "nobody waited for the other again at once");
+    assert_eq!((one.wait.count, one.wait.total_ns, one.unheard), (3, 15_000, 0));
+    assert_eq!(
+        (other.address, other.again, other.wait.total_ns),
+        (M, 0, 10_000),
+        "nobody waited for it again at once"
+    );
 }
 
 /// Thread `waiter` waits on a word for 100 us, until another one wakes at most so many.

@@ -1,7 +1,7 @@
 //! One thread: what it does now, what its time went into, and what it did lately.
 
 use super::figures::{SoFar, Spending, ThreadTime};
-use super::log::{Doing, Log, Piece, Root};
+use super::log::{Behind, Doing, Log, Piece, Root};
 use crate::sync::event::ThreadId;
 use crate::sync::keys::ObjectKey;
 use quaver_abi::record::SAMPLE_PERIOD_NS;
@@ -107,9 +107,7 @@ impl Thread {
     fn doing(&self) -> Option<Doing> {
         match (self.place, self.call) {
             (_, Some(call)) if call.spending == Spending::Lock => None,
-            (Place::Queued { .. }, _) => {
-                Some(Doing::Queued { behind: self.behind.0, priority: self.behind.1 })
-            }
+            (Place::Queued { .. }, _) => Some(Doing::Queued { behind: self.behind.0 }),
             (Place::Throttled, _) => Some(Doing::Throttled),
             (_, Some(call)) => Some(Doing::Waited { object: call.object }),
             (Place::Running, None) => Some(Doing::Ran),
@@ -129,7 +127,10 @@ impl Thread {
         }
         self.booked_ns = now_ns;
         if let Some(doing) = self.doing() {
-            let root = Root { thread: self.id, activity: doing.activity(), depth: 0 };
+            let (thread, priority) = self.behind;
+            let is_queued = matches!(doing, Doing::Queued { .. });
+            let behind = is_queued.then_some(Behind { thread, priority, own: self.priority });
+            let root = Root { thread: self.id, activity: doing.activity(), depth: 0, behind };
             self.log.push(Piece { from_ns, to_ns: now_ns, doing, root }, needed_ns);
         }
     }

@@ -1,0 +1,141 @@
+//! Owners where it is easy to blame an innocent one, and signals that nobody hears.
+
+use super::*;
+use quaver_abi::sync::SyncKind::{GivenBack, ReadLockEntry, ReadLockExit, SignalEntry, SignalExit, Taken};
+
+#[test]
+fn a_signal_that_nobody_hears_is_told_from_one_that_wakes() {
+    let mut scene = Scene::new();
+    let timed_out = |scene: &mut Scene, from_us: u64, to_us: u64| {
+        scene.at(from_us, 1, WaitEntry, L);
+        scene.at(to_us, 1, WaitExit, L).outcome = SyncOutcome::Timeout;
+    };
+    scene.at(0, 1, ThreadStart, 1);
+    // Nobody waits; then somebody waits in vain, twice.
+    scene.at(10, 2, SignalEntry, L);
+    scene.at(11, 2, SignalExit, L);
+    timed_out(&mut scene, 20, 50);
+    timed_out(&mut scene, 60, 100);
+    // One that is heard.
+    scene.at(110, 1, WaitEntry, L);
+    scene.at(120, 2, SignalEntry, L);
+    scene.at(121, 2, SignalExit, L);
+    scene.at(130, 1, WaitExit, L);
+    timed_out(&mut scene, 140, 145);
+    let found = found(&scene);
+    let one = &found.conditions[0];
+    assert_eq!((one.signals, one.unheard, one.woken), (2, 1, 1));
+    assert_eq!((one.timed_out.count, one.timed_out.total_ns), (3, 75_000));
+    assert_eq!(
+        (one.unheard_before.count, one.unheard_before.total_ns),
+        (1, 30_000),
+        "only the first of them"
+    );
+    assert_eq!((one.wait.count, one.wait.total_ns), (4, 95_000));
+}
+
+#[test]
+fn readers_keep_out_writers_and_no_readers() {
+    let mut scene = Scene::new();
+    scene.at(0, 1, ThreadStart, 1);
+    // A writer has it; a reader and a writer wait; another reader has it in between.
+    scene.at(100, 2, ReadLockEntry, L);
+    scene.at(100, 3, LockEntry, L);
+    let give_back = |scene: &mut Scene, us: u64, thread: u32, flags: u8| {
+        let event = scene.at(us, thread, UnlockEntry, L);
+        (event.detail, event.flags) = (SyncObject::ReadWrite as u32, flags);
+        scene.at(us, thread, UnlockExit, L);
+    };
+    give_back(&mut scene, 300, 1, 0);
+    scene.at(310, 4, Taken, L).flags = outcome_flags::FOR_READING;
+    give_back(&mut scene, 350, 4, outcome_flags::FOR_READING);
+    scene.at(360, 2, ReadLockExit, L);
+    give_back(&mut scene, 400, 2, outcome_flags::FOR_READING);
+    scene.at(410, 3, LockExit, L);
+    let found = found(&scene);
+    conserves(&found);
+    let pair = |waiter: u32, owner: u32| {
+        let all = found.locks[0].pairs.iter();
+        let one = all.filter(|one| (one.waiter, one.owner) == (ThreadId(waiter), ThreadId(owner)));
+        one.map(|one| one.total_ns).sum::<u64>()
+    };
+    assert_eq!((pair(2, 1), pair(3, 1), pair(3, 4), pair(3, 2)), (200_000, 200_000, 50_000, 50_000));
+    assert_eq!(pair(2, 4), 0, "a reader keeps out no other");
+}
+
+#[test]
+fn a_lock_on_its_way_is_held_by_nobody() {
+    let mut scene = Scene::new();
+    scene.at(0, 1, ThreadStart, 1);
+    scene.at(0, 3, ThreadStart, 3);
+    scene.at(100, 2, LockEntry, L);
+    unlock(&mut scene, 200, 1, L);
+    // The other one waits for a second lock meanwhile, and then takes the first, since nobody has it.
+    scene.at(210, 3, LockEntry, M);
+    unlock(&mut scene, 500, 1, M);
+    scene.at(510, 3, LockExit, M);
+    scene.at(900, 3, Taken, L).detail = 0;
+    unlock(&mut scene, 910, 3, L);
+    scene.at(920, 2, LockExit, L);
+    let found = found(&scene);
+    conserves(&found);
+    let lock = found.locks.iter().find(|lock| lock.address == L).unwrap();
+    assert_eq!((lock.held_ns, lock.handed_over_ns), (110_000, 710_000));
+    assert!(lock.roots.iter().all(|root| root.depth == 1), "no chain: {:?}", lock.roots);
+    assert_eq!((lock.free, lock.contended), (0, 1), "it stands for no free lock but itself");
+}
+
+#[test]
+fn a_wait_that_runs_out_has_the_owner_whose_hold_is_timed() {
+    let mut scene = Scene::new();
+    scene.at(0, 1, ThreadStart, 1);
+    scene.at(0, 1, Taken, L).detail = 1;
+    scene.at(0, 1, Taken, M).detail = 1;
+    if let Some(AnyEvent::Sync(event)) = scene.events.last_mut() {
+        event.flags = outcome_flags::UNTIMED;
+    }
+    for (us, lock) in [(100, L), (300, M)] {
+        scene.at(us, 2, LockEntry, lock);
+        scene.at(us + 100, 2, LockExit, lock).outcome = SyncOutcome::Timeout;
+    }
+    scene.at(500, 1, GivenBack, L);
+    let found = found(&scene);
+    conserves(&found);
+    let of = |address| found.locks.iter().find(|lock| lock.address == address).unwrap();
+    assert_eq!((of(L).held_ns, of(L).outlasted_ns, of(L).pairs[0].owner), (100_000, 100_000, ThreadId(1)));
+    assert_eq!(owner_us(of(L), Activity::Ran), 100);
+    assert_eq!((of(M).held_ns, of(M).owner_unknown_ns), (0, 100_000), "it may have been given back unseen");
+}
+
+#[test]
+fn an_inversion_at_the_end_of_a_chain_belongs_to_each_lock_whose_waiter_it_holds_up() {
+    let mut scene = Scene::new();
+    for thread in 1..=3 {
+        scene.on(0, thread, 0, ThreadStart, u64::from(thread));
+    }
+    let turn = |scene: &mut Scene, us: u64, prev: (u32, i16), next: (u32, i16)| {
+        let how = if prev.0 == 1 { OffCpu::Preempted } else { OffCpu::Blocked };
+        scene.switch(us, 0, prev.0, next.0, how);
+        priorities(scene, prev.1, next.1);
+    };
+    // 3 waits for L, which 2 has; 2 waits for M, which 1 has; 7 is less urgent than 3 and more than 2.
+    turn(&mut scene, 0, (0, 120), (2, 84));
+    scene.on(10, 2, 0, LockEntry, M);
+    turn(&mut scene, 20, (2, 84), (3, 69));
+    scene.on(30, 3, 0, LockEntry, L);
+    turn(&mut scene, 40, (3, 69), (1, 89));
+    turn(&mut scene, 50, (1, 89), (7, 79));
+    turn(&mut scene, 850, (7, 79), (1, 89));
+    scene.on(900, 1, 0, UnlockEntry, M);
+    scene.on(910, 2, 0, LockExit, M);
+    scene.on(920, 2, 0, UnlockEntry, L);
+    scene.on(930, 3, 0, LockExit, L);
+    let found = found(&scene);
+    let of = |address| found.locks.iter().find(|lock| lock.address == address).unwrap();
+    assert_eq!((of(L).inverted_ns, of(L).inverted_deep_ns), (800_000, 800_000));
+    assert_eq!(
+        (of(L).inverted_by[0].thread, &of(L).patterns[..]),
+        (ThreadId(7), &[Pattern::PriorityInversion][..])
+    );
+    assert_eq!((of(M).inverted_ns, of(M).patterns.len()), (0, 0), "7 is more urgent than 2");
+}
