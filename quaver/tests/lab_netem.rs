@@ -42,7 +42,7 @@ arm spread 500 1ms delay 20ms 5ms
 arm order 250 4ms delay 10ms reorder 100% gap 5
 tc qdisc replace dev eth0 root netem loss 20% duplicate 20%
 ip neigh replace 10.9.0.2 dev eth0 lladdr 02:51:c0:00:02:02 nud permanent
-far /init sink 10.9.0.2:2670 --for 3s --receive block -q -o /tmp/sink --json >/tmp/summary &
+far /init sink 10.9.0.2:2670 --for 20s --receive block -q -o /tmp/sink --json >/tmp/summary &
 sink=$!
 await far grep -q :0A6E /proc/net/udp
 /init source 10.9.0.2:2670 --count 500 --period 1ms --pace sleep -q >/dev/null
