@@ -1,6 +1,6 @@
-//! What netem of a stock kernel does to a stream is the truth that `quaver probe` and `quaver sink` are held to, in a guest of the
-//! QEMU lab. Its counters give each count: exactly for the sink, and but for the packet that ends a flow of a probe. What it
-//! draws at random lies within bounds that one correct run of a thousand million leaves.
+//! What netem of a stock kernel does to a stream is the truth that `quaver probe` is held to, in a guest of the QEMU lab. Its
+//! counters give each count, but for the packets that end a flow. What it draws at random lies within bounds that one correct run
+//! of a thousand million leaves.
 
 mod lab_guest;
 
@@ -40,17 +40,6 @@ arm copies 500 1ms duplicate 10%
 arm delay 500 1ms delay 20ms
 arm spread 500 1ms delay 20ms 5ms
 arm order 250 4ms delay 10ms reorder 100% gap 5
-tc qdisc replace dev eth0 root netem loss 20% duplicate 20%
-ip neigh replace 10.9.0.2 dev eth0 lladdr 02:51:c0:00:02:02 nud permanent
-far /init sink 10.9.0.2:2670 --for 20s --receive block -q -o /tmp/sink --json >/tmp/summary &
-sink=$!
-await far grep -q :0A6E /proc/net/udp
-/init source 10.9.0.2:2670 --count 500 --period 1ms --pace sleep -q >/dev/null
-wait $sink
-say sink
-cat /tmp/summary
-say sink-netem
-tc -s -j qdisc show dev eth0
 ";
 
 /// One arm: what quaver says, what netem counted, and times of sending and arrival of each packet that came, by its number.
@@ -143,7 +132,6 @@ fn counts_and_delays_of_a_path_are_those_of_netem() {
 
     spread(&arm("spread"), &delay);
     order(&arm("order"));
-    sink(&arm("sink"));
 }
 
 /// netem draws each delay evenly from 15 to 25 ms. The path adds at least nothing, and mostly no more than it added to any packet
@@ -181,14 +169,4 @@ fn order(order: &Arm) {
     let mut expected: Vec<u64> = (0..ORDERED).collect();
     expected.chunks_mut(5).for_each(|five| five[2..].rotate_right(1));
     assert_eq!(arrivals.iter().map(|(number, ..)| *number).collect::<Vec<_>>(), expected);
-}
-
-/// Of a packet that is both lost and copied, netem passes one.
-fn sink(sink: &Arm) {
-    let unique = SENT - sink.dropped;
-    assert!(is_likely(sink.dropped, SENT, 0.2 * 0.8), "{}", sink.dropped);
-    assert!(is_likely(sink.passed - unique, SENT, 0.2 * 0.8), "{}", sink.passed);
-    assert_eq!(sink.number("/losses/duplicates"), sink.passed - unique, "{:#}", sink.summary["losses"]);
-    assert_eq!(sink.number("/losses/received"), unique, "{:#}", sink.summary["losses"]);
-    assert_eq!(sink.number("/losses/reordered"), 0);
 }

@@ -107,7 +107,7 @@ fn the_module_stamps_each_packet_for_one_reader_and_goes_when_nobody_reads() {
         return skip(name, Lack::Installed("headers of the lab's kernel"));
     };
     let options = ["--module", &module, "--boot", "tsc=reliable", "--boot", "clocksource=tsc"];
-    let script = Script { options: &options, programs: &["date", "od", "perl"], text: AT_WORK };
+    let script = Script { options: &options, programs: &["date", "od", "perl", "rm"], text: AT_WORK };
     let Some(parts) = lab_guest::run(name, &script) else { return };
 
     assert!(parts["unused"].split_whitespace().nth(2) == Some("0"), "{}", parts["unused"]);
