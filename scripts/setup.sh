@@ -106,7 +106,8 @@ esac
 # Where that fails the tests that need them say so.
 fetch_aside() {
     case " $wanted " in
-    *" lab "*) "$(dirname "$0")/../instruments/lab/assets/fetch.sh" || echo "setup ($target): without the QEMU lab" ;;
+    *" lab "*) "$(dirname "$0")/../instruments/lab/assets/fetch.sh" || echo "setup ($target): without the QEMU lab"
+        "$(dirname "$0")/../kmod/headers.sh" >/dev/null || echo "setup ($target): without the headers of its kernel" ;;
     esac
     case " $wanted " in
     *" test "*) "$(dirname "$0")/interop/python-venv.sh" || echo "setup ($target): without Python's packages" ;;

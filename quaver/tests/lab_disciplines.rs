@@ -16,7 +16,7 @@ ip neigh add 10.9.0.2 dev eth0 lladdr 02:51:c0:00:02:02 nud permanent
 receive() {
     far /init sink 10.9.0.2:2670 --count 200 --for 60s --receive block -q -o /tmp/$1 >/dev/null &
     sink=$!
-    until far grep -q :0A6E /proc/net/udp; do :; done
+    await far grep -q :0A6E /proc/net/udp
     /init source 10.9.0.2:2670 --period 1ms --count 1500 --pace txtime -q >/dev/null
     wait $sink
     say $1

@@ -38,6 +38,8 @@ enum Group {
 const GROUPS: &[(&str, Group)] = &[
     ("quaver/lab_faults", Group::Emulator),
     ("quaver/lab_disciplines", Group::Emulator),
+    ("quaver/lab_netem", Group::Emulator),
+    ("quaver/lab_stamp", Group::Emulator),
     ("quaver/lab_qemu", Group::Emulator),
     ("quaver/lab_run", Group::Emulator),
     ("quaver/sim_paper", Group::Emulator),

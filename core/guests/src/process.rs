@@ -24,6 +24,8 @@ const MEMORY_MIB: u32 = 1024;
 const SLICE_US: u32 = 10;
 /// Characters of the guest's console that are worth telling where it ended early.
 const TAIL: usize = 1_000;
+/// Has the kernel keep time by the processor's counter, which in virtual time is a clock; programs then need its instruction too.
+const BY_COUNTER: &str = "clocksource=tsc";
 /// Always on the kernel's command line: a console for what goes wrong, and an end instead of a halt. No word may stand here that
 /// the kernel's main part does not know (`nokaslr` is one), since it hands those to the first process.
 const WORDS: [&str; 4] = ["console=ttyS0", "quiet", "loglevel=4", "panic=-1"];
@@ -230,8 +232,10 @@ fn fixed(machine: &Machine) -> Vec<String> {
     } else {
         ("", "", "")
     };
+    let processor =
+        if machine.words.iter().any(|word| word == BY_COUNTER) { "-cpu qemu64,+rdtscp" } else { "" };
     let text = format!(
-        "-nodefaults -no-user-config -display none -no-reboot -M q35 {accelerator} \
+        "-nodefaults -no-user-config -display none -no-reboot -M q35 {accelerator} {processor} \
          -smp {} -m {MEMORY_MIB} -rtc base=2026-01-01T00:00:00,clock=vm -seed {} {ports} \
          -netdev hubport,id=source,hubid=0 -device {model},netdev=source,romfile=,mac={SOURCE_ADDRESS}{source_bus} \
          -netdev hubport,id=sink,hubid=0 -device {model},netdev=sink,romfile=,mac={SINK_ADDRESS}{sink_bus} \

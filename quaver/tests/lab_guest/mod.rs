@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// Two interfaces on one wire, `eth0` here and `eth1` in the namespace `far`; waits until both have a carrier.
+/// Two interfaces on one wire, `eth0` here and `eth1` in the namespace `far`; waits until both have a carrier. A guest's time jumps
+/// while all of it sleeps, so that asking again after a pause costs the host nothing.
 const WIRE: &str = "
 set -e
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 far() { ip netns exec far \"$@\"; }
 say() { echo \"=== $1\"; }
+await() { until \"$@\"; do sleep 0.01; done; }
 ip link set lo up
 ip netns add far
 ip link set eth1 netns far
@@ -19,8 +21,8 @@ ip link set eth0 up
 far ip link set lo up
 far ip addr add 10.9.0.2/24 dev eth1
 far ip link set eth1 up
-until [ \"$(cat /sys/class/net/eth0/carrier)\" = 1 ]; do :; done
-until [ \"$(far cat /sys/class/net/eth1/carrier)\" = 1 ]; do :; done
+await grep -q 1 /sys/class/net/eth0/carrier
+await far grep -q 1 /sys/class/net/eth1/carrier
 ";
 
 /// What a guest has.
@@ -54,7 +56,7 @@ pub(crate) fn run(name: &str, script: &Script<'_>) -> Option<BTreeMap<String, St
     std::fs::write(&file, format!("{WIRE}{}", script.text)).unwrap();
     let mut command = Command::new(quaver);
     command.args(["lab", "run"]).args(script.options).arg("--file").arg(&file);
-    for program in ["ip", "cat", "grep", "sh"].iter().chain(script.programs) {
+    for program in ["ip", "cat", "grep", "sh", "sleep"].iter().chain(script.programs) {
         let Some(path) = path_of(program) else {
             println!("there is no {program}");
             skip(name, Lack::Installed("iproute2"));

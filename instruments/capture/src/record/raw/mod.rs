@@ -9,6 +9,8 @@
 //! Nothing is converted in the kernel. The packet of the ring has the same kernel stamp as its record: that is the key.
 
 #[cfg(feature = "bpf")]
+mod module;
+#[cfg(feature = "bpf")]
 mod pairing;
 #[cfg(feature = "bpf")]
 mod source;

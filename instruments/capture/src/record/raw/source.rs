@@ -1,6 +1,8 @@
-//! Where the kernel writes raw cycles: the program's records, and the trace ring where the program cannot read the counter.
+//! Where the kernel writes raw cycles: our module's records; else the BPF program's, and the trace ring where the program cannot
+//! read the counter.
 
 use super::Taken;
+use super::module::StampModule;
 use super::pairing::Pairing;
 use super::trace_ring::TraceRing;
 use crate::bpf::raw::{RawProgram, RawRecord, attach};
@@ -10,7 +12,56 @@ use quaver_host::trace::TraceError;
 use std::os::linux::fs::MetadataExt;
 
 /// The kernel's side.
-pub(super) struct Source {
+#[derive(Debug)]
+pub(super) enum Source {
+    /// Our module, where it is loaded.
+    Module(StampModule),
+    /// BPF.
+    Program(Box<ProgramSource>),
+}
+
+impl Source {
+    /// In the first of the ways that works; of the interfaces of these indices and names, none for all.
+    pub(super) fn start(
+        interfaces: &[(u32, &str)],
+        rings_bytes: u64,
+        reader: &LiveReader,
+    ) -> Result<Self, TraceError> {
+        let indices = interfaces.iter().map(|(index, _)| *index).collect();
+        if let Some(module) = StampModule::open(indices) {
+            return Ok(Self::Module(module));
+        }
+        Ok(Self::Program(Box::new(ProgramSource::start(interfaces, rings_bytes, reader)?)))
+    }
+
+    pub(super) fn way(&self) -> &'static str {
+        match self {
+            Self::Module(_) => {
+                "the processor's counter, read by the module quaver_stamp at netif_receive_skb, interrupts off"
+            }
+            Self::Program(source) => source.way(),
+        }
+    }
+
+    /// Puts at most so many packets' cycles behind `into`, as far as there are any. Fewer than there were records where the trace
+    /// ring lost some.
+    pub(super) fn take(&mut self, most: usize, into: &mut Vec<Taken>) {
+        match self {
+            Self::Module(module) => module.take(most, into),
+            Self::Program(source) => source.take(most, into),
+        }
+    }
+
+    pub(super) fn lost(&self) -> u64 {
+        match self {
+            Self::Module(module) => module.lost(),
+            Self::Program(source) => source.lost(),
+        }
+    }
+}
+
+/// The program's records, and the trace ring where it is needed.
+pub(super) struct ProgramSource {
     // Dropped in this order, so that no program writes what nobody reads.
     _program: RawProgram,
     records: Records<RawRecord>,
@@ -19,20 +70,16 @@ pub(super) struct Source {
     waiting: Vec<RawRecord>,
 }
 
-impl std::fmt::Debug for Source {
+impl std::fmt::Debug for ProgramSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Source").field("way", &self.way()).finish_non_exhaustive()
+        f.debug_struct("ProgramSource").field("way", &self.way()).finish_non_exhaustive()
     }
 }
 
-impl Source {
+impl ProgramSource {
     /// By the program alone where the kernel lets it read the counter, else by the trace ring; of the interfaces of these indices
     /// and names, none for all.
-    pub(super) fn start(
-        interfaces: &[(u32, &str)],
-        rings_bytes: u64,
-        reader: &LiveReader,
-    ) -> Result<Self, TraceError> {
+    fn start(interfaces: &[(u32, &str)], rings_bytes: u64, reader: &LiveReader) -> Result<Self, TraceError> {
         let (indices, names): (Vec<u32>, Vec<&str>) = interfaces.iter().copied().unzip();
         let name_space = name_space()?;
         if counter_is_shown()
@@ -47,7 +94,7 @@ impl Source {
         Ok(Self { _program: program, records, trace, waiting: Vec::new() })
     }
 
-    pub(super) fn way(&self) -> &'static str {
+    fn way(&self) -> &'static str {
         match self.trace {
             None => "the processor's counter, read by BPF at netif_receive_skb (bpf_get_cpu_time_counter)",
             Some(_) => {
@@ -57,9 +104,7 @@ impl Source {
         }
     }
 
-    /// Puts at most so many packets' cycles behind `into`, as far as there are any. Fewer than there were records where the trace
-    /// ring lost some.
-    pub(super) fn take(&mut self, most: usize, into: &mut Vec<Taken>) {
+    fn take(&mut self, most: usize, into: &mut Vec<Taken>) {
         loop {
             let Self { records, trace, waiting, .. } = self;
             waiting.clear();
@@ -93,7 +138,7 @@ impl Source {
         }
     }
 
-    pub(super) fn lost(&self) -> u64 {
+    fn lost(&self) -> u64 {
         self.records.lost() + self.trace.as_ref().map_or(0, |(ring, ..)| ring.lost())
     }
 }
