@@ -101,6 +101,9 @@ pub struct NotTried {
     pub why: String,
     /// How a person can.
     pub how: String,
+    /// Share of the late time that the source cost when it was measured; none where it cost nothing that was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause_share: Option<f64>,
 }
 
 /// A fresh comparison of all that helped with none.

@@ -60,9 +60,10 @@ pub fn document(summary: &CureSummary, facts: &RunFacts) -> Document {
     }
     causes(&mut document, summary);
     if !summary.not_tried.is_empty() {
-        let mut table = Table::new(["source", "why not", "how"]);
+        let mut table = Table::new(["source", "cost before", "why not", "how"]).terminal_first(8);
         for one in &summary.not_tried {
-            table.row([one.id.clone(), one.why.clone(), one.how.clone()]);
+            let share = one.cause_share.map_or(Cell::Missing, Cell::Share);
+            table.row([one.id.clone().into(), share, one.why.clone().into(), one.how.clone().into()]);
         }
         document.section(Section::new("not-tried", "Not tried").with(table));
     }
@@ -178,9 +179,9 @@ fn outcome(summary: &CureSummary, remedy: &Remedy) -> String {
         None => "planned".to_owned(),
         Some(TrialVerdict::Helps) => "helped in the trial; taken back".to_owned(),
         Some(TrialVerdict::NoEffect) if remedy.settled == Some(Settled::ForFutility) => {
-            "not kept: no effect was found, and more rounds would hardly find one".to_owned()
+            "not kept: no effect found, given up early".to_owned()
         }
-        Some(TrialVerdict::NoEffect) => "not kept: no effect was found".to_owned(),
+        Some(TrialVerdict::NoEffect) => "not kept: no effect found".to_owned(),
         Some(TrialVerdict::Worse) => "not kept: it makes it worse".to_owned(),
         Some(TrialVerdict::Harms { guard }) => format!("not kept: it harms {}", guard.words()),
     }

@@ -8,6 +8,7 @@ use anyhow::Context;
 use quaver_host::settings::journal::Session;
 use quaver_host::settings::knob::Change;
 use quaver_tune::profile::{self, Profile};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 impl<P: Place> Cure<'_, P> {
@@ -28,9 +29,10 @@ impl<P: Place> Cure<'_, P> {
             ));
         }
         let (interrupt, progress, began) = (self.interrupt, self.progress, self.began);
-        let (bare, base) = (Vec::new(), Vec::new());
+        let (bare, base, left_alone) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let (site, session_of_trial) = (&self.site, &mut session);
         let mut trial =
-            Trial { site: &self.site, session: &mut session, bare, base, interrupt, progress, began };
+            Trial { site, session: session_of_trial, bare, base, left_alone, interrupt, progress, began };
         let changes: Vec<_> = kept.iter().flat_map(|one| one.changes.clone()).collect();
         let (_, refused) = trial.set(&changes)?;
         if let Some(reason) = refused {

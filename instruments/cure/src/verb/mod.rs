@@ -11,7 +11,7 @@ mod trial;
 use crate::args::CureArgs;
 use crate::objective::Objective;
 use crate::runs::CureDigest;
-use crate::summary::{CURE_SCHEMA, CureSummary, FoundCause, Proof};
+use crate::summary::{CURE_SCHEMA, CureSummary, FoundCause, NotTried, Proof};
 use crate::view;
 use anyhow::Context;
 use choice::Candidate;
@@ -39,11 +39,11 @@ use quaver_tune::verb::lease;
 use quaver_view::Cell;
 use serde_json::json;
 use site::{Found, Site};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use trial::{Arm, Place, Rounds, Trial};
+use trial::{Arm, BlockEnd, Place, Rounds, Trial};
 
 /// Bare blocks before the plan is made: they show how blocks differ and how long one takes.
 const BARE_BLOCKS: u32 = 5;
@@ -74,7 +74,8 @@ pub fn run(args: &CureArgs) -> anyhow::Result<ExitCode> {
         began,
         run: &run,
     };
-    let (summary, kept) = cure.all(&place, session)?;
+    let (mut summary, kept) = cure.all(&place, session)?;
+    summary.warnings.extend(cure.site.remarks());
     drop(cure);
     drop(progress);
     let interrupted = interrupt.requested();
@@ -190,6 +191,7 @@ impl Cure<'_, Site<'_>> {
             choice
         })?;
         summary.not_tried = choice.not_tried;
+        left_out(std::iter::empty(), summary);
         Ok(choice.candidates)
     }
 
@@ -217,6 +219,7 @@ impl Cure<'_, Site<'_>> {
         let Some(plan) = plan(candidates.len(), first, overhead).or_else(|| plan(1, left, overhead)) else {
             summary.complete = true;
             let least = self.began.elapsed() + least_time(overhead);
+            left_out(candidates.drain(..), summary);
             summary.outcome = format!(
                 "the time does not suffice to try one remedy and prove it, since a block takes {} here beside what it \
                  measures: --for {}s is the least",
@@ -225,13 +228,7 @@ impl Cure<'_, Site<'_>> {
             );
             return Ok(None);
         };
-        for candidate in candidates.drain(plan.remedies..) {
-            summary.not_tried.push(crate::summary::NotTried {
-                id: candidate.remedy.id,
-                why: "the time does not suffice".to_owned(),
-                how: "a longer --for, or --only".to_owned(),
-            });
-        }
+        left_out(candidates.drain(plan.remedies..), summary);
         let sd = deviation(&bare.iter().map(|one| one.objective).collect::<Vec<_>>())
             * (BARE_LENGTH.as_nanos() as f64 / plan.block_ns as f64).sqrt();
         summary.smallest_detectable = smallest_detectable(sd, plan.rounds, plan.remedies);
@@ -246,9 +243,20 @@ impl Cure<'_, Site<'_>> {
         self.site.ready()?;
         let began = Instant::now();
         let mut bare: Vec<BlockFigures> = Vec::new();
-        for _ in 0..BARE_BLOCKS {
-            let Some(figures) = self.site.block(BARE_LENGTH)? else { return Ok(None) };
-            bare.push(figures);
+        let mut void = None;
+        for done in 0..BARE_BLOCKS {
+            // On a busy host two tell that the time does not suffice.
+            if done > 1 && self.began.elapsed() > self.args.chase.duration {
+                return Ok(Some((bare, (began.elapsed() / done).saturating_sub(BARE_LENGTH))));
+            }
+            match self.site.block(BARE_LENGTH)? {
+                BlockEnd::Measured(figures) => bare.push(figures),
+                BlockEnd::Void(reason) => void = Some(reason),
+                BlockEnd::Interrupted => return Ok(None),
+            }
+        }
+        if let Some(reason) = void.filter(|_| bare.is_empty()) {
+            return Err(failure(ExitCode::Peer, format!("no block could be measured: {reason}")));
         }
         let overhead = (began.elapsed() / BARE_BLOCKS).saturating_sub(BARE_LENGTH);
         Ok(Some((bare, overhead)))
@@ -313,7 +321,9 @@ impl<P: Place> Cure<'_, P> {
         let length = Duration::from_nanos(plan.block_ns);
         let (site, interrupt, progress, began) = (&self.site, self.interrupt, self.progress, self.began);
         let base = Vec::new();
-        let mut trial = Trial { site, session: &mut session, bare, base, interrupt, progress, began };
+        let left_alone = BTreeMap::new();
+        let mut trial =
+            Trial { site, session: &mut session, bare, base, left_alone, interrupt, progress, began };
         summary.complete = false;
         let Some(helping) = self.choose_by_trial(&mut trial, (plan, overhead), candidates, &mut summary)?
         else {
@@ -342,7 +352,10 @@ impl<P: Place> Cure<'_, P> {
         }
         summary.proof = Some(Proof { effect, verdict });
         summary.complete = true;
-        if verdict != TrialVerdict::Helps || together[0].withdrawn.is_some() || trial.interrupted() {
+        if let Some(reason) = &together[0].withdrawn {
+            return Ok(ended(summary, &format!("what helped in the trial was not proven, since {reason}")));
+        }
+        if verdict != TrialVerdict::Helps || trial.interrupted() {
             return Ok(ended(summary, "what helped in the trial was not proven afterwards, so none is set"));
         }
         self.keep(session, &helping, summary)
@@ -375,7 +388,6 @@ impl<P: Place> Cure<'_, P> {
                 }
                 (remedy.effect, remedy.verdict) = (effect, whole.then_some(verdict));
                 remedy.settled = arm.settled;
-                remedy.withdrawn.clone_from(&arm.withdrawn);
                 match verdict {
                     TrialVerdict::Helps if arm.withdrawn.is_none() => {
                         trial.base.extend(arm.changes.clone());
@@ -393,6 +405,11 @@ impl<P: Place> Cure<'_, P> {
             if !whole {
                 return Ok(None);
             }
+            // What was found before and somebody else wrote since helps no more.
+            helping.retain(|at| arms[*at].withdrawn.is_none());
+            for (arm, remedy) in arms.iter().zip(&mut summary.remedies) {
+                remedy.withdrawn.clone_from(&arm.withdrawn);
+            }
             first += count;
             let left = self.args.chase.duration.saturating_sub(self.began.elapsed());
             rounds = more_rounds(&plan, again, left, overhead).filter(|_| helping.len() > before);
@@ -407,6 +424,18 @@ fn ended(summary: CureSummary, outcome: &str) -> Cured {
 
 const fn unchanged(summary: CureSummary) -> Cured {
     (summary, BTreeSet::new())
+}
+
+/// Lists what finds no time among what is not tried, what costs most first.
+fn left_out(candidates: impl Iterator<Item = Candidate>, summary: &mut CureSummary) {
+    summary.not_tried.extend(candidates.map(|Candidate { remedy, .. }| NotTried {
+        id: remedy.id,
+        why: "the time does not suffice".to_owned(),
+        how: "a longer --for, or --only".to_owned(),
+        cause_share: remedy.cause_share,
+    }));
+    let share = |one: &NotTried| std::cmp::Reverse(one.cause_share.map(f64::to_bits));
+    summary.not_tried.sort_by_key(share);
 }
 
 /// Standard deviation of a few values.

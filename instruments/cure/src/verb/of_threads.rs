@@ -128,6 +128,7 @@ fn class_of_receiver(root: &HostRoot, involved: &Involved, choice: &mut Choice) 
                 "nothing limits real-time threads here, so a receiver that never sleeps would lock up its CPU"
                     .to_owned(),
             how: "kernel.sched_rt_runtime_us = 950000".to_owned(),
+            cause_share: involved.ordinary_share,
         });
         return;
     }
@@ -175,6 +176,7 @@ fn others_elsewhere(
             id: OTHERS_ELSEWHERE.to_owned(),
             why: format!("{} is not the receiver's", changes[0].knob),
             how: "--allow host".to_owned(),
+            cause_share: Some(shares.iter().sum()),
         });
         return;
     }

@@ -1,16 +1,15 @@
 //! Where a cure measures: its stream, its receiver, and how one block goes.
 
 use super::of_threads::Involved;
-use super::trial::Place;
+use super::trial::{BlockEnd, Place};
 use crate::args::CureArgs;
 use crate::objective::{Measured, Objective};
 use anyhow::Context;
-use quaver_analysis::summary::CauseSummary;
+use quaver_analysis::summary::{CauseSummary, NoiseCpu};
 use quaver_chase::args::{ChaseArgs, LabKind};
 use quaver_chase::chase;
 use quaver_chase::chase::observe::Blocks;
 use quaver_chase::digest::{self, ChaseDigest};
-use quaver_cure_analysis::BlockFigures;
 use quaver_host::netns::Lab;
 use quaver_host::root::HostRoot;
 use quaver_instrument::args::TierName;
@@ -23,6 +22,7 @@ use quaver_noise::digest::NoiseDigest;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_tune::survey::Target;
+use quaver_view::Cell;
 use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
@@ -47,6 +47,41 @@ pub(super) struct Site<'a> {
     interrupt: &'a Interrupt,
     /// The recorder of a receiver of somebody else.
     blocks: RefCell<Option<Blocks>>,
+    held_up: RefCell<HeldUp>,
+}
+
+/// Loops that were kept from their CPU when their block was over.
+#[derive(Debug, Default)]
+struct HeldUp {
+    all: u32,
+    blocks: u32,
+    longest_ns: i64,
+}
+
+impl HeldUp {
+    /// Counts a block whose loops were to run for so long.
+    fn add(&mut self, cpus: &[NoiseCpu], length: Duration) {
+        let length_ns = i64::try_from(length.as_nanos()).unwrap_or(i64::MAX);
+        let beyond = cpus.iter().map(|cpu| cpu.runtime_ns - length_ns).max().unwrap_or(0);
+        self.all += 1;
+        // A tenth of the block: what is shorter changes no figure much.
+        if beyond > length_ns / 10 {
+            self.blocks += 1;
+            self.longest_ns = self.longest_ns.max(beyond);
+        }
+    }
+
+    fn words(&self) -> Option<String> {
+        (self.blocks > 0).then(|| {
+            format!(
+                "in {} of {} a loop did not run when its time was over, for up to {} more: such a block ends with that stop, \
+                 all of which counts",
+                self.blocks,
+                Cell::several(u64::from(self.all), "block"),
+                Cell::Duration(self.longest_ns)
+            )
+        })
+    }
 }
 
 impl<'a> Site<'a> {
@@ -86,6 +121,7 @@ impl<'a> Site<'a> {
             ends: ends.map(Arc::new),
             interrupt,
             blocks: RefCell::default(),
+            held_up: RefCell::default(),
         })
     }
 
@@ -183,24 +219,28 @@ impl<'a> Site<'a> {
         })
     }
 
-    /// The figures of a block, whose run goes. None where the user ended it.
+    /// The figures of a block, whose run goes.
     fn figures(
         &self,
         block: OfBlock<'_>,
         measured: Measured<'_>,
         length: Duration,
         busy_cpus: f64,
-    ) -> anyhow::Result<Option<BlockFigures>> {
+    ) -> anyhow::Result<BlockEnd> {
         let OfBlock { directory, cut_short } = block;
         std::fs::remove_dir_all(directory).with_context(|| format!("removing {directory}"))?;
         if self.interrupt.requested() {
-            return Ok(None);
+            return Ok(BlockEnd::Interrupted);
         }
-        if let Some(reason) = cut_short {
-            return Err(failure(ExitCode::Peer, reason));
+        match (cut_short, measured) {
+            // They were kept from beginning, as the next ones need not be.
+            (Some(reason), Measured::Loops(_)) => return Ok(BlockEnd::Void(reason)),
+            (Some(reason), Measured::Stream(_)) => return Err(failure(ExitCode::Peer, reason)),
+            (None, Measured::Loops(cpus)) => self.held_up.borrow_mut().add(cpus, length),
+            (None, Measured::Stream(_)) => {}
         }
         let figures = self.objective.figures(measured, length.as_secs_f64(), busy_cpus);
-        figures.map(Some).context("a block measured nothing")
+        figures.map(BlockEnd::Measured).context("a block measured nothing")
     }
 }
 
@@ -217,7 +257,11 @@ impl Place for Site<'_> {
         self.ends.is_some()
     }
 
-    fn block(&self, length: Duration) -> anyhow::Result<Option<BlockFigures>> {
+    fn remarks(&self) -> Option<String> {
+        self.held_up.borrow().words()
+    }
+
+    fn block(&self, length: Duration) -> anyhow::Result<BlockEnd> {
         if let Some(cpus) = &self.loops {
             std::thread::sleep(WASH_OUT);
             let (began, before) = (Instant::now(), busy_s());
@@ -269,4 +313,23 @@ fn busy_s() -> f64 {
     let numbers: Vec<f64> = numbers.filter_map(|word| word.parse().ok()).collect();
     let of = |at: usize| numbers.get(at).copied().unwrap_or(0.0);
     [0, 1, 2, 5, 6].map(of).iter().sum::<f64>() / JIFFIES_PER_S
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_that_is_held_up_past_its_block_is_counted_and_a_tenth_is_not() {
+        let cpu = |runtime_ms: i64| NoiseCpu { runtime_ns: runtime_ms * 1_000_000, ..NoiseCpu::default() };
+        let mut held_up = HeldUp::default();
+        let length = Duration::from_millis(500);
+        held_up.add(&[cpu(500), cpu(550)], length);
+        assert_eq!(held_up.words(), None);
+        held_up.add(&[cpu(500), cpu(2_500)], length);
+        held_up.add(&[cpu(600), cpu(501)], length);
+        let words = held_up.words().unwrap();
+        assert!(words.starts_with("in 2 of 3 blocks a loop did not run"), "{words}");
+        assert!(words.contains("for up to 2.00 s more"), "{words}");
+    }
 }
