@@ -23,9 +23,9 @@ const BESIDE_OTHERS: &str = "cfs-preempt";
 /// Sources that are threads of programs on the receiver's CPU.
 const THREADS: [&str; 2] = [BESIDE_OTHERS, "rt-thread"];
 /// Before all ordinary threads, and behind all other real-time ones.
-const FIRST_REALTIME: &str = "fifo:1";
+pub(super) const FIRST_REALTIME: &str = "fifo:1";
 /// Part of the late time from which on a thread is worth moving.
-const WORTH: f64 = 0.02;
+pub(super) const WORTH: f64 = 0.02;
 
 /// Threads that matter to a receiver.
 #[derive(Debug, Default)]
@@ -189,7 +189,7 @@ fn others_elsewhere(
     ));
 }
 
-fn candidate(
+pub(super) fn candidate(
     id: &str,
     mechanism: &str,
     risk: &str,

@@ -132,8 +132,7 @@ fn cure_with(
         run: &run,
     };
     let target = Target { cpus: vec![1], interface: None, process: None };
-    let (measured, causes, involved) = (String::new(), Vec::new(), Default::default());
-    let mut summary = cure.summary(&Found { measured, causes, target, involved });
+    let mut summary = cure.summary(&Found::at(String::new(), target));
     let candidates: Vec<Candidate> = FILES.iter().map(candidate).collect();
     summary.remedies = candidates.iter().map(|one| one.remedy.clone()).collect();
     let session = Journal::open(&machine.place()).session("cure").unwrap();

@@ -1,9 +1,11 @@
 //! Where a cure measures: its stream, its receiver, and how one block goes.
 
 use super::of_threads::Involved;
+use super::program::{Program, Studied};
 use super::trial::{BlockEnd, Place};
 use crate::args::CureArgs;
 use crate::objective::{Measured, Objective};
+use crate::summary::FoundCause;
 use anyhow::Context;
 use quaver_analysis::summary::{CauseSummary, NoiseCpu};
 use quaver_chase::args::{ChaseArgs, LabKind};
@@ -14,6 +16,7 @@ use quaver_host::netns::Lab;
 use quaver_host::root::HostRoot;
 use quaver_instrument::args::TierName;
 use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::host_state::allowed_cpus;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::quantity::period;
 use quaver_lab_guests::view;
@@ -22,6 +25,7 @@ use quaver_noise::digest::NoiseDigest;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_tune::survey::Target;
+use quaver_tune::verb::costs::{Costs, by_source};
 use quaver_view::Cell;
 use std::cell::RefCell;
 use std::path::Path;
@@ -42,6 +46,8 @@ pub(super) struct Site<'a> {
     args: ChaseArgs,
     /// CPUs of busy loops, where these are measured in place of a stream.
     loops: Option<Vec<u16>>,
+    /// A program that is run in place of either.
+    program: Option<Program<'a>>,
     objective: Objective,
     ends: Option<Arc<Lab>>,
     interrupt: &'a Interrupt,
@@ -89,8 +95,10 @@ impl<'a> Site<'a> {
     pub(super) fn open(args: &CureArgs, directory: &Path, interrupt: &'a Interrupt) -> anyhow::Result<Self> {
         let mut chase = args.chase.clone();
         let loops = args.noise()?;
-        let made_here =
-            loops.is_none() && chase.pid.is_none() && chase.listen.is_none() && chase.from.is_none();
+        let program = (!args.program.is_empty())
+            .then(|| Program::new(&args.program, args.objective(), directory, interrupt));
+        let stream = loops.is_none() && program.is_none();
+        let made_here = stream && chase.pid.is_none() && chase.listen.is_none() && chase.from.is_none();
         let ends = match chase.lab {
             _ if !made_here => None,
             Some(LabKind::Loopback) => None,
@@ -117,6 +125,7 @@ impl<'a> Site<'a> {
         Ok(Self {
             args: chase,
             loops,
+            program,
             objective: args.objective(),
             ends: ends.map(Arc::new),
             interrupt,
@@ -127,11 +136,18 @@ impl<'a> Site<'a> {
 
     /// Finds the causes, with the best tier.
     pub(super) fn find_causes(&self, length: Duration) -> anyhow::Result<Found> {
+        if let Some(program) = &self.program {
+            let studied = program.study()?;
+            let cpus = allowed_cpus().context("reading the CPUs that this process may use")?;
+            let target = Target { cpus, interface: None, process: Some(std::process::id()) };
+            let (causes, measured) = (studied.parts.clone(), studied.run.clone());
+            return Ok(Found { causes, studied: Some(studied), ..Found::at(measured, target) });
+        }
         if let Some(cpus) = &self.loops {
             let digest = self.loop_for(cpus, length, self.args.tier)?;
             let target = Target { cpus: cpus.clone(), interface: None, process: None };
-            let (causes, measured) = (digest.analysis.summary.causes, digest.facts.directory);
-            return Ok(Found { measured, causes, target, involved: Involved::default() });
+            let found = Found::at(digest.facts.directory, target);
+            return Ok(found.with(&digest.analysis.summary.causes));
         }
         let args = ChaseArgs { duration: length, no_cost: true, ..self.args.clone() };
         let (run, manifest) = self.measure(&args)?;
@@ -139,7 +155,8 @@ impl<'a> Site<'a> {
         let target = self.target(&digest)?;
         let involved = Involved::of(&digest, self.args.pid.is_some());
         let measured = run.path().display().to_string();
-        Ok(Found { measured, causes: digest.analysis.summary.causes, target, involved })
+        let found = Found { involved, ..Found::at(measured, target) };
+        Ok(found.with(&digest.analysis.summary.causes))
     }
 
     /// Lets loops run in a thread of its own, for the same reason as [`Site::measure`].
@@ -233,6 +250,7 @@ impl<'a> Site<'a> {
             return Ok(BlockEnd::Interrupted);
         }
         match (cut_short, measured) {
+            (_, Measured::Program(_)) => {}
             // They were kept from beginning, as the next ones need not be.
             (Some(reason), Measured::Loops(_)) => return Ok(BlockEnd::Void(reason)),
             (Some(reason), Measured::Stream(_)) => return Err(failure(ExitCode::Peer, reason)),
@@ -261,7 +279,14 @@ impl Place for Site<'_> {
         self.held_up.borrow().words()
     }
 
+    fn launcher(&self) -> Option<u32> {
+        self.program.as_ref().map(|_| std::process::id())
+    }
+
     fn block(&self, length: Duration) -> anyhow::Result<BlockEnd> {
+        if let Some(program) = &self.program {
+            return program.block();
+        }
         if let Some(cpus) = &self.loops {
             std::thread::sleep(WASH_OUT);
             let (began, before) = (Instant::now(), busy_s());
@@ -295,11 +320,32 @@ pub(super) struct Found {
     /// Its run.
     pub(super) measured: String,
     /// Causes, the largest first.
-    pub(super) causes: Vec<CauseSummary>,
+    pub(super) causes: Vec<FoundCause>,
+    /// What they cost by source.
+    pub(super) costs: Costs,
     /// Whose settings matter.
     pub(super) target: Target,
     /// Threads that matter.
     pub(super) involved: Involved,
+    /// Where the time of a program's threads went.
+    pub(super) studied: Option<Studied>,
+}
+
+impl Found {
+    /// That of a run, for whose settings are to be tried.
+    pub(super) fn at(measured: String, target: Target) -> Self {
+        let (causes, costs) = (Vec::new(), Costs::new());
+        Self { measured, causes, costs, target, involved: Involved::default(), studied: None }
+    }
+
+    fn with(self, causes: &[CauseSummary]) -> Self {
+        let found = |one: &CauseSummary| FoundCause {
+            source: one.source.clone(),
+            name: one.name.clone(),
+            share: one.share,
+        };
+        Self { causes: causes.iter().map(found).collect(), costs: by_source(causes), ..self }
+    }
 }
 
 fn online() -> Vec<u16> {

@@ -26,6 +26,11 @@ pub(super) trait Place {
     /// Measures one block.
     fn block(&self, length: Duration) -> anyhow::Result<BlockEnd>;
 
+    /// The thread whose CPUs and class a program inherits that it starts.
+    fn launcher(&self) -> Option<u32> {
+        None
+    }
+
     /// What a reader has to know of all blocks together.
     fn remarks(&self) -> Option<String> {
         None
