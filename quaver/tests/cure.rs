@@ -218,6 +218,9 @@ fn a_program_that_was_started_with_one_cpu_gets_all_and_one_that_needs_no_more_k
         let of = |key: &str| effect[key].as_f64().unwrap();
         assert!(of("without") > 3e8 && of("with") < of("without"), "{effect}");
     }
+    let page = quaver(directory.path(), &["analyze", "last"]).output().unwrap();
+    let page = String::from_utf8_lossy(&page.stdout).into_owned();
+    assert!(page.contains("How to run it") && !page.contains("tune revert takes all of it back"), "{page}");
     let none = program_cure(directory.path(), UNCONFINED, "1");
     assert_eq!(
         (&none["kept"], &none["command"]),

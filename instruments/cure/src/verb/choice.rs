@@ -91,7 +91,8 @@ fn sort(args: &CureArgs, root: &HostRoot, target: &Target, one: &Audited, choice
     }
     let foreign = changes.iter().find(|change| !is_receivers(&change.knob, target, root));
     if let Some(change) = foreign.filter(|_| args.allow == Allow::Receiver) {
-        let why = format!("{} is not the receiver's alone", change.knob);
+        let whose = if args.program.is_empty() { "receiver" } else { "program" };
+        let why = format!("{} is not the {whose}'s alone", change.knob);
         not_tried(why, "--allow host".to_owned());
         return;
     }

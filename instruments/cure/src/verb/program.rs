@@ -92,8 +92,11 @@ struct Thread {
     quota_ns: u64,
 }
 
-/// Parts of a thread's time that are shown.
-const PARTS: [(&str, &str, fn(&Thread) -> u64); 9] = [
+/// A part of a thread's time: its name, in words, and its nanoseconds.
+type Part = (&'static str, &'static str, fn(&Thread) -> u64);
+
+/// Those that are shown.
+const PARTS: [Part; 9] = [
     ("lock", "waits for locks", |one| one.lock_ns),
     ("condition", "waits for conditions", |one| one.condition_ns),
     ("semaphore", "waits for semaphores", |one| one.semaphore_ns),
@@ -121,7 +124,7 @@ impl Recorded {
     fn studied(self, run: &Path) -> Studied {
         let lived_ns = self.lived_ns();
         let threads = &self.contention.threads;
-        let part = |&(source, name, of): &(&str, &str, fn(&Thread) -> u64)| FoundCause {
+        let part = |&(source, name, of): &Part| FoundCause {
             source: source.to_owned(),
             name: name.to_owned(),
             share: threads.iter().map(of).sum::<u64>() as f64 / lived_ns,
