@@ -179,7 +179,71 @@ fn who_writes_a_setting_during_its_block_is_named_and_what_was_written_stays() {
     assert!(reason.contains(&me) && reason.ends_with("so it is left alone from then on"), "{reason}");
     assert_eq!(summary["remedies"][0]["withdrawn"], reason);
     assert_eq!(summary["kept"], serde_json::json!([]));
-    // The journal knows that it is not ours any more.
-    let status = quaver(directory.path(), &["tune", "revert", "--forget"]).output().unwrap();
-    assert_eq!(status.status.code(), Some(0), "{}", error(&status));
+    // The journal has let go of it.
+    let status = quaver(directory.path(), &["tune", "status", "--json"]).output().unwrap();
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert_eq!(status["changes"], serde_json::json!([]), "{status}");
+}
+
+/// A program whose runs take a tenth of the time where it may use every CPU, and one whose runs do not.
+const CONFINED: &str = "test \"$(nproc)\" = 1 && sleep 0.3; exit 0";
+const UNCONFINED: &str = "sleep 0.05";
+
+/// A cure of a program that is started with one CPU.
+fn program_cure(directory: &Path, script: &str, seed: &str) -> serde_json::Value {
+    let mut command = Command::new("taskset");
+    command.args(["-c", "0", env!("CARGO_BIN_EXE_quaver"), "cure", "--quiet", "--json", "--yes"]);
+    command.args(["--only", "more-cpus", "--for", "60s", "--seed", seed, "--", "sh", "-c", script]);
+    command.env("QUAVER_TUNE_JOURNAL", directory.join("journal")).env("QUAVER_RUNS", directory.join("runs"));
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", error(&output));
+    let status = quaver(directory, &["tune", "status", "--json"]).output().unwrap();
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert_eq!(status["changes"], serde_json::json!([]), "nothing of the program's start stays in force");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_program_that_was_started_with_one_cpu_gets_all_and_one_that_needs_no_more_keeps_nothing() {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    let online = online.trim();
+    assert_ne!(online, "0", "as all tests here it needs two CPUs");
+    let directory = tempfile::tempdir().unwrap();
+    for seed in ["1", "2", "3"] {
+        let summary = program_cure(directory.path(), CONFINED, seed);
+        assert_eq!(summary["kept"], serde_json::json!(["more-cpus"]), "seed {seed}: {summary}");
+        let command = format!("taskset -c {online} sh -c '{CONFINED}'");
+        assert_eq!(summary["command"], command);
+        let effect = &summary["proof"]["effect"];
+        let of = |key: &str| effect[key].as_f64().unwrap();
+        assert!(of("without") > 3e8 && of("with") < of("without"), "{effect}");
+    }
+    let page = quaver(directory.path(), &["analyze", "last"]).output().unwrap();
+    let page = String::from_utf8_lossy(&page.stdout).into_owned();
+    assert!(page.contains("How to run it") && !page.contains("tune revert takes all of it back"), "{page}");
+    let none = program_cure(directory.path(), UNCONFINED, "1");
+    assert_eq!(
+        (&none["kept"], &none["command"]),
+        (&serde_json::json!([]), &serde_json::Value::Null),
+        "{none}"
+    );
+}
+
+#[test]
+fn a_program_that_fails_or_is_not_there_is_no_measurement() {
+    let directory = tempfile::tempdir().unwrap();
+    let failing =
+        quaver(directory.path(), &["cure", "--yes", "--quiet", "--", "sh", "-c", "exit 3"]).output();
+    let failing = failing.unwrap();
+    assert_eq!(failing.status.code(), Some(4), "{}", error(&failing));
+    assert!(error(&failing).contains("sh ended with status 3"), "{}", error(&failing));
+    let absent = quaver(directory.path(), &["cure", "--yes", "--quiet", "--", "no-such-program"]).output();
+    let absent = absent.unwrap();
+    assert_eq!(absent.status.code(), Some(2), "{}", error(&absent));
+    assert!(error(&absent).contains("no-such-program"), "{}", error(&absent));
+    for words in [&["--objective", "sync-share"][..], &["--objective", "late-share", "--", "true"]] {
+        let wrong = quaver(directory.path(), &[&["cure", "--yes"], words].concat()).output().unwrap();
+        assert_eq!(wrong.status.code(), Some(2), "{}", error(&wrong));
+        assert!(error(&wrong).contains("are of programs"), "{}", error(&wrong));
+    }
 }

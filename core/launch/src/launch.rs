@@ -145,13 +145,25 @@ fn asan_options(existing: Option<&OsStr>) -> OsString {
 /// How often threads of our ended children, and of theirs that were waited for, gave up their CPU by themselves
 /// (`ru_nvcsw`, getrusage(2)).
 pub fn sleeps_of_children() -> u64 {
+    u64::try_from(usage_of_children().ru_nvcsw).unwrap_or(0)
+}
+
+/// CPU time of our ended children, and of theirs that were waited for.
+pub fn cpu_of_children() -> Duration {
+    let usage = usage_of_children();
+    let of = |time: libc::timeval| {
+        Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_micros(time.tv_usec.unsigned_abs())
+    };
+    of(usage.ru_utime) + of(usage.ru_stime)
+}
+
+fn usage_of_children() -> libc::rusage {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the room is that of a `rusage`, for which zeroes are a value, too.
-    let usage = unsafe {
+    unsafe {
         libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
         usage.assume_init()
-    };
-    u64::try_from(usage.ru_nvcsw).unwrap_or(0)
+    }
 }
 
 /// The status that a shell would show: the program's own, or 128 and the signal that ended it.

@@ -8,6 +8,7 @@ use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::quantity;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ Examples:
   sudo quaver cure --listen 239.1.1.1:5004 --interface eth0 --for 5min
   sudo quaver cure --pid 4711 --interface eth0 --allow host --yes
   sudo quaver cure noise 2-3 --allow host --yes
+  sudo quaver cure -- ./solver input.dat    what makes a run of it shorter
   sudo quaver cure --keep-for 8h         puts back what it kept after eight hours
   sudo quaver cure --persist             the next boot sets it again
   sudo quaver tune revert                takes back what was kept
@@ -63,10 +65,13 @@ pub struct CureArgs {
     /// What keeps busy loops on these CPUs from running, in place of a stream
     #[arg(value_names = ["noise", "CPUS"], num_args = 2, conflicts_with_all = OF_STREAMS)]
     pub loops: Vec<String>,
+    /// A program and its arguments, run again and again in place of a stream. Its input and output are empty
+    #[arg(last = true, value_name = "PROGRAM", conflicts_with_all = OF_STREAMS, conflicts_with = "loops")]
+    pub program: Vec<OsString>,
     /// Whose settings may be tried
     #[arg(long, value_enum, default_value = "receiver", value_name = "WHOSE")]
     pub allow: Allow,
-    /// What is to become smaller [default: late-share; of loops noise-share]
+    /// What is to become smaller [default: late-share; of loops noise-share; of a program run-time]
     #[arg(long, value_enum, value_name = "FIGURE")]
     pub objective: Option<Objective>,
     /// Lateness from which on a packet misses its deadline, for --objective deadline-misses
@@ -136,7 +141,11 @@ impl CureArgs {
 
     /// What is to become smaller.
     pub fn objective(&self) -> Objective {
-        let usual = if self.loops.is_empty() { Objective::LateShare } else { Objective::NoiseShare };
+        let usual = match (self.loops.is_empty(), self.program.is_empty()) {
+            (false, _) => Objective::NoiseShare,
+            (true, false) => Objective::RunTime,
+            (true, true) => Objective::LateShare,
+        };
         self.objective.unwrap_or(usual)
     }
 }

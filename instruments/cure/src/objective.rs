@@ -27,6 +27,19 @@ pub enum Objective {
     DeadlineMisses,
     /// Share of their time that loops did not run
     NoiseShare,
+    /// Time that a run of the program takes
+    RunTime,
+    /// Share of its threads' time in late synchronization
+    SyncShare,
+}
+
+/// A run of a program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ProgramRun {
+    /// From its start to its end.
+    pub(crate) took_ns: u64,
+    /// Late synchronization over the time of all threads; none where it was not recorded.
+    pub(crate) sync_share: Option<f64>,
 }
 
 /// What a block measured.
@@ -36,6 +49,8 @@ pub(crate) enum Measured<'a> {
     Stream(&'a ChaseSummary),
     /// Busy loops.
     Loops(&'a [NoiseCpu]),
+    /// A program.
+    Program(ProgramRun),
 }
 
 impl Objective {
@@ -48,14 +63,16 @@ impl Objective {
             Self::Worst => "worst lateness",
             Self::DeadlineMisses => "share of packets that missed their deadline",
             Self::NoiseShare => "share of time without the loops",
+            Self::RunTime => "time of a run",
+            Self::SyncShare => "share of time in late synchronization",
         }
     }
 
     /// What its values are of.
     pub const fn quantity(self) -> Quantity {
         match self {
-            Self::LateShare | Self::DeadlineMisses | Self::NoiseShare => Quantity::Share,
-            Self::P999 | Self::P9999 | Self::Worst => Quantity::Duration,
+            Self::LateShare | Self::DeadlineMisses | Self::NoiseShare | Self::SyncShare => Quantity::Share,
+            Self::P999 | Self::P9999 | Self::Worst | Self::RunTime => Quantity::Duration,
         }
     }
 
@@ -72,6 +89,11 @@ impl Objective {
         matches!(self, Self::NoiseShare)
     }
 
+    /// Whether it is of a program that is run.
+    pub const fn is_of_program(self) -> bool {
+        matches!(self, Self::RunTime | Self::SyncShare)
+    }
+
     /// Its figure of a block whose packets are late from the deadline on, where there is one: a share, or nanoseconds. None
     /// where the block has no such figure.
     fn of(self, measured: Measured<'_>) -> Option<f64> {
@@ -81,7 +103,10 @@ impl Objective {
                 let runtime_ns = sum(|cpu| cpu.runtime_ns);
                 return (runtime_ns > 0.0).then(|| sum(|cpu| cpu.noise_ns) / runtime_ns);
             }
-            (Self::NoiseShare, _) | (_, Measured::Loops(_)) => return None,
+            (Self::RunTime, Measured::Program(run)) => return Some(run.took_ns as f64),
+            (Self::SyncShare, Measured::Program(run)) => return run.sync_share,
+            (Self::NoiseShare | Self::RunTime | Self::SyncShare, _)
+            | (_, Measured::Loops(_) | Measured::Program(_)) => return None,
             (_, Measured::Stream(summary)) => summary,
         };
         let (lateness, received) = (&summary.lateness, summary.losses.received);
@@ -93,7 +118,7 @@ impl Objective {
                 let lost = lost(&summary.losses);
                 (lateness.packets + lost) as f64 / (received + lost).max(1) as f64
             }
-            Self::LateShare | Self::NoiseShare => lateness.packets as f64 / received.max(1) as f64,
+            _ => lateness.packets as f64 / received.max(1) as f64,
         })
     }
 
@@ -107,6 +132,7 @@ impl Objective {
         let (received, lost) = match measured {
             Measured::Stream(summary) => (summary.losses.received, lost(&summary.losses) as f64),
             Measured::Loops(_) => (0, 0.0),
+            Measured::Program(_) => (1, 0.0),
         };
         Some(BlockFigures {
             objective: self.of(measured)?,
@@ -195,7 +221,7 @@ mod tests {
             Objective::P9999 => rank(99_990),
             Objective::Worst => rank(100_000),
             Objective::DeadlineMisses => (late + lost as f64) / (PACKETS as f64 + lost as f64),
-            Objective::NoiseShare => f64::NAN,
+            _ => f64::NAN,
         }
     }
 

@@ -45,6 +45,15 @@ pub struct CureSummary {
     /// What the next boot sets again; none unless that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persisted: Option<Persisted>,
+    /// The program that was run and its arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub program: Vec<String>,
+    /// How to run it from now on, by what was proven of its start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// What a change of its code would gain, that of the largest gain first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<CodeAdvice>,
     /// Why what helped was not kept, or why nothing was tried.
     pub outcome: String,
     /// Whether it went to its end.
@@ -66,6 +75,19 @@ pub struct FoundCause {
     pub name: String,
     /// Share of the late time.
     pub share: f64,
+}
+
+/// A change of a program's code, as `quaver sync` advises it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CodeAdvice {
+    /// What kind of change, in one word.
+    pub kind: String,
+    /// What to do.
+    pub change: String,
+    /// Part of the run's time that it gains, where that was replayed.
+    pub gain: Option<f64>,
+    /// The gain is an estimate from above.
+    pub at_most: bool,
 }
 
 /// A remedy that was planned.
@@ -101,6 +123,9 @@ pub struct NotTried {
     pub why: String,
     /// How a person can.
     pub how: String,
+    /// Share of the late time that the source cost when it was measured; none where it cost nothing that was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause_share: Option<f64>,
 }
 
 /// A fresh comparison of all that helped with none.

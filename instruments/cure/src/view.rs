@@ -43,8 +43,12 @@ pub fn document(summary: &CureSummary, facts: &RunFacts) -> Document {
         summary.cpus.iter().map(u16::to_string).collect::<Vec<_>>().join(","),
         summary.interface.as_ref().map_or_else(String::new, |name| format!(", interface {name}"))
     );
-    let mut document =
-        head(facts, (if summary.objective.is_of_loops() { "loops" } else { "receiver" }, whom.into()), None);
+    let whom = match summary.objective {
+        one if one.is_of_program() => ("program", format!("{}, {whom}", summary.program.join(" ")).into()),
+        one if one.is_of_loops() => ("loops", whom.into()),
+        _ => ("receiver", whom.into()),
+    };
+    let mut document = head(facts, whom, None);
     document.fact("objective", summary.objective.words());
     document.fact("seed", summary.seed.to_string());
     document.verdict = Some(verdict(summary));
@@ -60,12 +64,14 @@ pub fn document(summary: &CureSummary, facts: &RunFacts) -> Document {
     }
     causes(&mut document, summary);
     if !summary.not_tried.is_empty() {
-        let mut table = Table::new(["source", "why not", "how"]);
+        let mut table = Table::new(["source", "cost before", "why not", "how"]).terminal_first(8);
         for one in &summary.not_tried {
-            table.row([one.id.clone(), one.why.clone(), one.how.clone()]);
+            let share = one.cause_share.map_or(Cell::Missing, Cell::Share);
+            table.row([one.id.clone().into(), share, one.why.clone().into(), one.how.clone().into()]);
         }
         document.section(Section::new("not-tried", "Not tried").with(table));
     }
+    advice(&mut document, summary);
     undo(&mut document, summary);
     document
 }
@@ -178,9 +184,9 @@ fn outcome(summary: &CureSummary, remedy: &Remedy) -> String {
         None => "planned".to_owned(),
         Some(TrialVerdict::Helps) => "helped in the trial; taken back".to_owned(),
         Some(TrialVerdict::NoEffect) if remedy.settled == Some(Settled::ForFutility) => {
-            "not kept: no effect was found, and more rounds would hardly find one".to_owned()
+            "not kept: no effect found, given up early".to_owned()
         }
-        Some(TrialVerdict::NoEffect) => "not kept: no effect was found".to_owned(),
+        Some(TrialVerdict::NoEffect) => "not kept: no effect found".to_owned(),
         Some(TrialVerdict::Worse) => "not kept: it makes it worse".to_owned(),
         Some(TrialVerdict::Harms { guard }) => format!("not kept: it harms {}", guard.words()),
     }
@@ -190,7 +196,11 @@ fn causes(document: &mut Document, summary: &CureSummary) {
     if summary.causes.is_empty() {
         return;
     }
-    let share = if summary.objective.is_of_loops() { "share of noise" } else { "share of late time" };
+    let share = match summary.objective {
+        one if one.is_of_program() => "share of its threads' time",
+        one if one.is_of_loops() => "share of noise",
+        _ => "share of late time",
+    };
     let mut table = Table::new(["source", "cause", share]).first_rows(30).terminal_first(8);
     for cause in &summary.causes {
         table.row([
@@ -204,7 +214,11 @@ fn causes(document: &mut Document, summary: &CureSummary) {
 }
 
 fn undo(document: &mut Document, summary: &CureSummary) {
-    if summary.kept.is_empty() {
+    if let Some(command) = &summary.command {
+        let note = Text::default().code(command).plain(" starts the program as it was proven.");
+        document.section(Section::new("command", "How to run it").note(note));
+    }
+    if !summary.remedies.iter().any(|remedy| is_in_force(summary, remedy)) {
         return;
     }
     let mut section = Section::new("undo", "Kept until taken back").note(
@@ -223,7 +237,7 @@ fn undo(document: &mut Document, summary: &CureSummary) {
         let commands = format!("systemctl disable {unit} && rm {files}");
         section.push(Block::Note(Text::default().code(commands).plain(" ends that.")));
     }
-    for remedy in summary.remedies.iter().filter(|remedy| summary.kept.contains(&remedy.id)) {
+    for remedy in summary.remedies.iter().filter(|remedy| is_in_force(summary, remedy)) {
         section.push(Block::Note(text!(
             "{}: {} (risk: {})",
             remedy.id,
@@ -232,6 +246,33 @@ fn undo(document: &mut Document, summary: &CureSummary) {
         )));
     }
     document.section(section);
+}
+
+/// Whether its settings stay: those of a program's start do not.
+fn is_in_force(summary: &CureSummary, remedy: &Remedy) -> bool {
+    let of_start = |change: &String| {
+        change.starts_with("affinity of thread") || change.starts_with("scheduling class of thread")
+    };
+    let of_start = summary.command.is_some() && remedy.changes.iter().all(of_start);
+    summary.kept.contains(&remedy.id) && !of_start
+}
+
+/// What a change of the program itself would gain.
+fn advice(document: &mut Document, summary: &CureSummary) {
+    if summary.advice.is_empty() {
+        return;
+    }
+    let mut table = Table::new(["change", "predicted gain"]).terminal_first(8);
+    for one in &summary.advice {
+        let gain = one.gain.map_or(Cell::Missing, |gain| match one.at_most {
+            true => Cell::from(format!("{} at most", Cell::Share(gain))),
+            false => Cell::Share(gain),
+        });
+        table.row([Cell::from(one.change.clone()), gain]);
+    }
+    let note = "As quaver sync advises. The gain is that part of the run's time, by replay of the first run. Nothing here \
+                was tried.";
+    document.section(Section::new("advice", "What it would take to change").note(note).with(table));
 }
 
 /// The first few settings, and how many more there are.

@@ -107,6 +107,20 @@ fn stop_ends_a_long_run_and_keeps_its_records() {
 }
 
 #[test]
+fn a_loop_that_has_had_its_time_was_not_stopped_whoever_asked_meanwhile() {
+    let dir = tempfile::tempdir().unwrap();
+    // Its time is over after the first batch of turns, as that of a loop that was held up is after its stop.
+    let duration = Duration::from_nanos(1);
+    let plan = NoisePlan::Tight { threshold_ns: 1_000, duration, records: 1_000 };
+    let run = NoiseRun::prepare(&options(plan, dir.path())).unwrap();
+    run.stop();
+    run.go();
+    for result in run.wait().unwrap() {
+        assert!(!result.statistics.stopped && result.statistics.turns > 0);
+    }
+}
+
+#[test]
 fn runs_with_the_fallback_counter() {
     let dir = tempfile::tempdir().unwrap();
     let plan =

@@ -117,8 +117,10 @@ pub(super) fn tight_loop<C: CycleCounter>(
             turns += 1;
         }
         progress.turns.store(turns, Ordering::Relaxed);
-        counts.stopped = stop.load(Ordering::Relaxed);
-        if before >= end || counts.stopped {
+        // A loop that was held up past its time has had all of it, whoever asked meanwhile.
+        let over = before >= end;
+        counts.stopped = !over && stop.load(Ordering::Relaxed);
+        if over || counts.stopped {
             break;
         }
     }

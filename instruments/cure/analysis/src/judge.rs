@@ -14,9 +14,10 @@ pub struct BlockFigures {
     pub objective: f64,
     /// Packets that did not arrive, as a share of those expected.
     pub lost_share: f64,
-    /// Packets received a second.
+    /// Packets received, or runs of a program, a second.
     pub received_per_s: f64,
-    /// Time that all CPUs of the host were busy, over the block's time.
+    /// Time that all CPUs of the host were busy, over the block's time. Of a program, CPU time of a run over the time of the first
+    /// one: CPUs that it is given make no run dearer.
     pub busy_cpus: f64,
 }
 
@@ -75,7 +76,7 @@ impl Guard {
     pub const fn words(self) -> &'static str {
         match self {
             Self::Losses => "delivery: more packets were lost",
-            Self::Throughput => "throughput: fewer packets were received",
+            Self::Throughput => "throughput: fewer packets or runs a second",
             Self::CpuTime => "CPU time: the host's CPUs were busier",
         }
     }

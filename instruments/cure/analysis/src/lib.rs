@@ -19,7 +19,9 @@ mod simulated;
 
 pub use evidence::Settled;
 pub use judge::{Block, BlockFigures, Effect, Guard, TrialVerdict, gross_harm, judge, judge_proof, settled};
-pub use plan::{LEAST_PROOF_ROUNDS, TrialPlan, least_time, more_rounds, plan, smallest_detectable};
+pub use plan::{
+    LEAST_PROOF_ROUNDS, TrialPlan, least_time, more_rounds, plan, plan_runs, smallest_detectable,
+};
 pub use quaver_study_analysis::block_order;
 
 /// Level of every test here: the chance that a trial, or a proof, finds an effect where none is.

@@ -51,6 +51,19 @@ pub fn plan(ranked: usize, left: Duration, overhead: Duration) -> Option<TrialPl
     })
 }
 
+/// The same for runs of a program in place of blocks, each of which takes as long as it takes.
+pub fn plan_runs(ranked: usize, left: Duration, run: Duration) -> Option<TrialPlan> {
+    (1..=ranked).rev().find_map(|remedies| {
+        let needed = rounds_needed(remedies);
+        let runs = |rounds: u32| rounds * (remedies as u32 + 1) + 2 * LEAST_PROOF_ROUNDS.max(rounds / 2);
+        let fits = |rounds: &u32| run * runs(*rounds) <= left;
+        let rounds = (needed..=MOST_ROUNDS.max(needed)).rev().find(fits)?;
+        let block_ns = u64::try_from(run.as_nanos()).unwrap_or(u64::MAX);
+        let proof_rounds = LEAST_PROOF_ROUNDS.max(rounds / 2);
+        Some(TrialPlan { remedies, rounds, proof_rounds, block_ns })
+    })
+}
+
 /// Rounds in which `remedies` of a plan's can be tried again, beside what helped, so that time is left for the proof. None where
 /// these would not suffice to find one.
 pub fn more_rounds(plan: &TrialPlan, remedies: usize, left: Duration, overhead: Duration) -> Option<u32> {
@@ -112,6 +125,19 @@ mod tests {
             assert!((Duration::from_nanos(plan.block_ns) + second / 2) * blocks <= left, "{plan:?}");
         }
         assert_eq!(plan(3, second * 170, second / 2).unwrap().remedies, 3);
+    }
+
+    #[test]
+    fn runs_take_as_long_as_they_take_and_their_number_fits_the_time() {
+        let second = Duration::from_secs(1);
+        let least = 2 * rounds_needed(1) + 2 * LEAST_PROOF_ROUNDS;
+        assert_eq!(plan_runs(1, second * least - second / 1000, second), None);
+        let plan = plan_runs(1, second * least, second).unwrap();
+        assert_eq!((plan.rounds, plan.proof_rounds, plan.block_ns), (rounds_needed(1), 8, 1_000_000_000));
+        // Of three, two find time: 3 blocks a round.
+        let two = 3 * rounds_needed(2) + 16;
+        assert_eq!(plan_runs(3, second * two, second).map(|plan| plan.remedies), Some(2));
+        assert_eq!(plan_runs(1, second * 1_000, second).map(|plan| plan.rounds), Some(MOST_ROUNDS));
     }
 
     #[test]

@@ -53,8 +53,9 @@ pub(super) fn choose(args: &CureArgs, contact: &dyn Contact, target: &Target, co
 /// Puts one row where it belongs.
 fn sort(args: &CureArgs, root: &HostRoot, target: &Target, one: &Audited, choice: &mut Choice) {
     let id = one.row.id.clone();
+    let cause_share = one.cost.as_ref().map(|cost| cost.share);
     let mut not_tried = |why: String, how: String| {
-        choice.not_tried.push(NotTried { id: id.clone(), why, how });
+        choice.not_tried.push(NotTried { id: id.clone(), why, how, cause_share });
     };
     let mut changes: Vec<Change> = one.knobs.iter().flat_map(|item| item.changes.clone()).collect();
     let taken = |change: &Change| {
@@ -90,7 +91,8 @@ fn sort(args: &CureArgs, root: &HostRoot, target: &Target, one: &Audited, choice
     }
     let foreign = changes.iter().find(|change| !is_receivers(&change.knob, target, root));
     if let Some(change) = foreign.filter(|_| args.allow == Allow::Receiver) {
-        let why = format!("{} is not the receiver's alone", change.knob);
+        let whose = if args.program.is_empty() { "receiver" } else { "program" };
+        let why = format!("{} is not the {whose}'s alone", change.knob);
         not_tried(why, "--allow host".to_owned());
         return;
     }
@@ -100,7 +102,7 @@ fn sort(args: &CureArgs, root: &HostRoot, target: &Target, one: &Audited, choice
         mechanism: one.row.mechanism.clone(),
         risk: one.row.risk.clone(),
         changes: changes.iter().map(set).collect(),
-        cause_share: one.cost.as_ref().map(|cost| cost.share),
+        cause_share,
         effect: None,
         verdict: None,
         settled: None,

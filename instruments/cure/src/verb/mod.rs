@@ -2,7 +2,9 @@
 
 mod choice;
 mod keep;
+mod of_program;
 mod of_threads;
+mod program;
 #[cfg(test)]
 mod simulated;
 mod site;
@@ -11,14 +13,14 @@ mod trial;
 use crate::args::CureArgs;
 use crate::objective::Objective;
 use crate::runs::CureDigest;
-use crate::summary::{CURE_SCHEMA, CureSummary, FoundCause, Proof};
+use crate::summary::{CURE_SCHEMA, CureSummary, NotTried, Proof};
 use crate::view;
 use anyhow::Context;
 use choice::Candidate;
 use of_threads::{OTHERS_ELSEWHERE, RECEIVER_CLASS};
 use quaver_cure_analysis::{
     BlockFigures, Settled, TrialPlan, TrialVerdict, judge, judge_proof, least_time, more_rounds, plan,
-    smallest_detectable,
+    plan_runs, smallest_detectable,
 };
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
@@ -34,16 +36,15 @@ use quaver_instrument::results;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_tune::profile;
-use quaver_tune::verb::costs::by_source;
 use quaver_tune::verb::lease;
 use quaver_view::Cell;
 use serde_json::json;
 use site::{Found, Site};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use trial::{Arm, Place, Rounds, Trial};
+use trial::{Arm, BlockEnd, Place, Rounds, Trial};
 
 /// Bare blocks before the plan is made: they show how blocks differ and how long one takes.
 const BARE_BLOCKS: u32 = 5;
@@ -74,7 +75,8 @@ pub fn run(args: &CureArgs) -> anyhow::Result<ExitCode> {
         began,
         run: &run,
     };
-    let (summary, kept) = cure.all(&place, session)?;
+    let (mut summary, kept) = cure.all(&place, session)?;
+    summary.warnings.extend(cure.site.remarks());
     drop(cure);
     drop(progress);
     let interrupted = interrupt.requested();
@@ -100,7 +102,8 @@ pub fn run(args: &CureArgs) -> anyhow::Result<ExitCode> {
 fn check(args: &CureArgs) -> anyhow::Result<()> {
     let unknown = |id: &&String| {
         let of_threads = [RECEIVER_CLASS, OTHERS_ELSEWHERE].contains(&id.as_str());
-        !of_threads && quaver_tune::catalogue::row(id).is_none()
+        let of_program = of_program::ALL.contains(&id.as_str());
+        !of_threads && !of_program && quaver_tune::catalogue::row(id).is_none()
     };
     if let Some(id) = args.only.iter().chain(&args.except).find(unknown) {
         let message = format!("{id}: unknown source; quaver tune audit lists them");
@@ -110,6 +113,10 @@ fn check(args: &CureArgs) -> anyhow::Result<()> {
     if args.noise()?.is_some() != objective.is_of_loops() {
         let message =
             "--objective noise-share is of loops (quaver cure noise CPUS), and every other one of a stream";
+        return Err(failure(ExitCode::Usage, message));
+    }
+    if args.program.is_empty() == objective.is_of_program() {
+        let message = "--objective run-time and sync-share are of programs (quaver cure -- PROGRAM), and no other one is";
         return Err(failure(ExitCode::Usage, message));
     }
     if (objective == Objective::DeadlineMisses) != args.deadline.is_some() {
@@ -183,13 +190,17 @@ impl Cure<'_, Site<'_>> {
         found: &Found,
         summary: &mut CureSummary,
     ) -> anyhow::Result<Vec<Candidate>> {
-        let costs = by_source(&found.causes);
+        let of_program = self.site.launcher().zip(found.studied.as_ref());
         let choice = self.site.within(|| {
-            let mut choice = choice::choose(self.args, place.contact(), &found.target, &costs);
+            if let Some((launcher, studied)) = of_program {
+                return of_program::choose(self.args, place.contact(), launcher, &found.target, studied);
+            }
+            let mut choice = choice::choose(self.args, place.contact(), &found.target, &found.costs);
             of_threads::add(self.args, place.contact(), &found.target, &found.involved, &mut choice);
             choice
         })?;
         summary.not_tried = choice.not_tried;
+        left_out(std::iter::empty(), summary);
         Ok(choice.candidates)
     }
 
@@ -214,26 +225,27 @@ impl Cure<'_, Site<'_>> {
         let left = self.args.chase.duration.saturating_sub(self.began.elapsed());
         // Where several may help together, time is left to try them beside each other.
         let first = if candidates.len() > 1 { left * 2 / 3 } else { left };
-        let Some(plan) = plan(candidates.len(), first, overhead).or_else(|| plan(1, left, overhead)) else {
+        let of_program = !self.args.program.is_empty();
+        let plan_of = if of_program { plan_runs } else { plan };
+        let plan = plan_of(candidates.len(), first, overhead).or_else(|| plan_of(1, left, overhead));
+        let Some(plan) = plan else {
             summary.complete = true;
             let least = self.began.elapsed() + least_time(overhead);
+            left_out(candidates.drain(..), summary);
+            let (what, beside) = if of_program { ("run", "") } else { ("block", " beside what it measures") };
             summary.outcome = format!(
-                "the time does not suffice to try one remedy and prove it, since a block takes {} here beside what it \
-                 measures: --for {}s is the least",
+                "the time does not suffice to try one remedy and prove it, since a {what} takes {} here{beside}: --for {}s is \
+                 the least",
                 Cell::Duration(i64::try_from(overhead.as_nanos()).unwrap_or(i64::MAX)),
                 (least.as_secs_f64() * 1.2).ceil()
             );
             return Ok(None);
         };
-        for candidate in candidates.drain(plan.remedies..) {
-            summary.not_tried.push(crate::summary::NotTried {
-                id: candidate.remedy.id,
-                why: "the time does not suffice".to_owned(),
-                how: "a longer --for, or --only".to_owned(),
-            });
-        }
-        let sd = deviation(&bare.iter().map(|one| one.objective).collect::<Vec<_>>())
-            * (BARE_LENGTH.as_nanos() as f64 / plan.block_ns as f64).sqrt();
+        left_out(candidates.drain(plan.remedies..), summary);
+        // A longer block differs less; a run is a run.
+        let longer = if of_program { 1.0 } else { BARE_LENGTH.as_nanos() as f64 / plan.block_ns as f64 };
+        let sd = deviation(&bare.iter().map(|one| one.objective).collect::<Vec<_>>()) * longer.sqrt();
+        let overhead = if of_program { Duration::ZERO } else { overhead };
         summary.smallest_detectable = smallest_detectable(sd, plan.rounds, plan.remedies);
         summary.plan = Some(plan);
         summary.remedies = candidates.iter().map(|one| one.remedy.clone()).collect();
@@ -246,11 +258,24 @@ impl Cure<'_, Site<'_>> {
         self.site.ready()?;
         let began = Instant::now();
         let mut bare: Vec<BlockFigures> = Vec::new();
-        for _ in 0..BARE_BLOCKS {
-            let Some(figures) = self.site.block(BARE_LENGTH)? else { return Ok(None) };
-            bare.push(figures);
+        // A run of a program is as long as it is.
+        let measured = if self.args.program.is_empty() { BARE_LENGTH } else { Duration::ZERO };
+        let mut void = None;
+        for done in 0..BARE_BLOCKS {
+            // On a busy host two tell that the time does not suffice.
+            if done > 1 && self.began.elapsed() > self.args.chase.duration {
+                return Ok(Some((bare, (began.elapsed() / done).saturating_sub(measured))));
+            }
+            match self.site.block(BARE_LENGTH)? {
+                BlockEnd::Measured(figures) => bare.push(figures),
+                BlockEnd::Void(reason) => void = Some(reason),
+                BlockEnd::Interrupted => return Ok(None),
+            }
         }
-        let overhead = (began.elapsed() / BARE_BLOCKS).saturating_sub(BARE_LENGTH);
+        if let Some(reason) = void.filter(|_| bare.is_empty()) {
+            return Err(failure(ExitCode::Peer, format!("no block could be measured: {reason}")));
+        }
+        let overhead = (began.elapsed() / BARE_BLOCKS).saturating_sub(measured);
         Ok(Some((bare, overhead)))
     }
 
@@ -273,11 +298,6 @@ impl Cure<'_, Site<'_>> {
 impl<P: Place> Cure<'_, P> {
     fn summary(&self, found: &Found) -> CureSummary {
         let seed = self.args.seed.unwrap_or_else(|| quaver_clock::realtime_ns().unsigned_abs() & 0xffff_ffff);
-        let cause = |one: &quaver_analysis::summary::CauseSummary| FoundCause {
-            source: one.source.clone(),
-            name: one.name.clone(),
-            share: one.share,
-        };
         CureSummary {
             schema: CURE_SCHEMA.to_owned(),
             objective: self.args.objective(),
@@ -287,7 +307,7 @@ impl<P: Place> Cure<'_, P> {
             interface: found.target.interface.clone(),
             interface_of_ours: self.site.interface_of_ours(),
             measured: found.measured.clone(),
-            causes: found.causes.iter().map(cause).collect(),
+            causes: found.causes.clone(),
             plan: None,
             smallest_detectable: None,
             remedies: Vec::new(),
@@ -295,6 +315,9 @@ impl<P: Place> Cure<'_, P> {
             proof: None,
             kept: Vec::new(),
             persisted: None,
+            program: self.args.program.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            command: None,
+            advice: found.studied.as_ref().map_or_else(Vec::new, |studied| studied.advice.clone()),
             outcome: String::new(),
             complete: false,
             trial_blocks: Vec::new(),
@@ -313,7 +336,9 @@ impl<P: Place> Cure<'_, P> {
         let length = Duration::from_nanos(plan.block_ns);
         let (site, interrupt, progress, began) = (&self.site, self.interrupt, self.progress, self.began);
         let base = Vec::new();
-        let mut trial = Trial { site, session: &mut session, bare, base, interrupt, progress, began };
+        let left_alone = BTreeMap::new();
+        let mut trial =
+            Trial { site, session: &mut session, bare, base, left_alone, interrupt, progress, began };
         summary.complete = false;
         let Some(helping) = self.choose_by_trial(&mut trial, (plan, overhead), candidates, &mut summary)?
         else {
@@ -342,7 +367,10 @@ impl<P: Place> Cure<'_, P> {
         }
         summary.proof = Some(Proof { effect, verdict });
         summary.complete = true;
-        if verdict != TrialVerdict::Helps || together[0].withdrawn.is_some() || trial.interrupted() {
+        if let Some(reason) = &together[0].withdrawn {
+            return Ok(ended(summary, &format!("what helped in the trial was not proven, since {reason}")));
+        }
+        if verdict != TrialVerdict::Helps || trial.interrupted() {
             return Ok(ended(summary, "what helped in the trial was not proven afterwards, so none is set"));
         }
         self.keep(session, &helping, summary)
@@ -375,7 +403,6 @@ impl<P: Place> Cure<'_, P> {
                 }
                 (remedy.effect, remedy.verdict) = (effect, whole.then_some(verdict));
                 remedy.settled = arm.settled;
-                remedy.withdrawn.clone_from(&arm.withdrawn);
                 match verdict {
                     TrialVerdict::Helps if arm.withdrawn.is_none() => {
                         trial.base.extend(arm.changes.clone());
@@ -393,6 +420,11 @@ impl<P: Place> Cure<'_, P> {
             if !whole {
                 return Ok(None);
             }
+            // What was found before and somebody else wrote since helps no more.
+            helping.retain(|at| arms[*at].withdrawn.is_none());
+            for (arm, remedy) in arms.iter().zip(&mut summary.remedies) {
+                remedy.withdrawn.clone_from(&arm.withdrawn);
+            }
             first += count;
             let left = self.args.chase.duration.saturating_sub(self.began.elapsed());
             rounds = more_rounds(&plan, again, left, overhead).filter(|_| helping.len() > before);
@@ -407,6 +439,18 @@ fn ended(summary: CureSummary, outcome: &str) -> Cured {
 
 const fn unchanged(summary: CureSummary) -> Cured {
     (summary, BTreeSet::new())
+}
+
+/// Lists what finds no time among what is not tried, what costs most first.
+fn left_out(candidates: impl Iterator<Item = Candidate>, summary: &mut CureSummary) {
+    summary.not_tried.extend(candidates.map(|Candidate { remedy, .. }| NotTried {
+        id: remedy.id,
+        why: "the time does not suffice".to_owned(),
+        how: "a longer --for, or --only".to_owned(),
+        cause_share: remedy.cause_share,
+    }));
+    let share = |one: &NotTried| std::cmp::Reverse(one.cause_share.map(f64::to_bits));
+    summary.not_tried.sort_by_key(share);
 }
 
 /// Standard deviation of a few values.

@@ -23,9 +23,9 @@ const BESIDE_OTHERS: &str = "cfs-preempt";
 /// Sources that are threads of programs on the receiver's CPU.
 const THREADS: [&str; 2] = [BESIDE_OTHERS, "rt-thread"];
 /// Before all ordinary threads, and behind all other real-time ones.
-const FIRST_REALTIME: &str = "fifo:1";
+pub(super) const FIRST_REALTIME: &str = "fifo:1";
 /// Part of the late time from which on a thread is worth moving.
-const WORTH: f64 = 0.02;
+pub(super) const WORTH: f64 = 0.02;
 
 /// Threads that matter to a receiver.
 #[derive(Debug, Default)]
@@ -128,6 +128,7 @@ fn class_of_receiver(root: &HostRoot, involved: &Involved, choice: &mut Choice) 
                 "nothing limits real-time threads here, so a receiver that never sleeps would lock up its CPU"
                     .to_owned(),
             how: "kernel.sched_rt_runtime_us = 950000".to_owned(),
+            cause_share: involved.ordinary_share,
         });
         return;
     }
@@ -175,6 +176,7 @@ fn others_elsewhere(
             id: OTHERS_ELSEWHERE.to_owned(),
             why: format!("{} is not the receiver's", changes[0].knob),
             how: "--allow host".to_owned(),
+            cause_share: Some(shares.iter().sum()),
         });
         return;
     }
@@ -187,7 +189,7 @@ fn others_elsewhere(
     ));
 }
 
-fn candidate(
+pub(super) fn candidate(
     id: &str,
     mechanism: &str,
     risk: &str,

@@ -53,19 +53,22 @@ impl Place for World<'_> {
         Ok(body())
     }
 
-    fn block(&self, _: Duration) -> anyhow::Result<Option<BlockFigures>> {
+    fn block(&self, _: Duration) -> anyhow::Result<BlockEnd> {
         let number = self.blocks.replace(self.blocks.get() + 1);
         let set = in_force(self.machine);
         (self.meanwhile)(number, set);
         let noise = below(&mut self.random.borrow_mut(), 1 << 20) as f64 / f64::from(1 << 20) - 0.5;
         let (objective, lost_share) = (self.figures)(set, number);
+        if objective.is_nan() {
+            return Ok(BlockEnd::Void("it was held up".to_owned()));
+        }
         let figures = BlockFigures {
             objective: objective + 10.0 * noise,
             lost_share,
             received_per_s: 1_000.0 * (1.0 - lost_share),
             busy_cpus: 1.0,
         };
-        Ok((!self.interrupt.requested()).then_some(figures))
+        Ok(if self.interrupt.requested() { BlockEnd::Interrupted } else { BlockEnd::Measured(figures) })
     }
 
     fn interface_of_ours(&self) -> bool {
@@ -129,8 +132,7 @@ fn cure_with(
         run: &run,
     };
     let target = Target { cpus: vec![1], interface: None, process: None };
-    let (measured, causes, involved) = (String::new(), Vec::new(), Default::default());
-    let mut summary = cure.summary(&Found { measured, causes, target, involved });
+    let mut summary = cure.summary(&Found::at(String::new(), target));
     let candidates: Vec<Candidate> = FILES.iter().map(candidate).collect();
     summary.remedies = candidates.iter().map(|one| one.remedy.clone()).collect();
     let session = Journal::open(&machine.place()).session("cure").unwrap();
@@ -162,18 +164,9 @@ fn nothing(_: u32, _: InForce, _: &Interrupt) {}
 
 #[test]
 fn a_remedy_that_another_cause_hides_is_found_in_a_second_pass_and_nothing_else_is_kept() {
-    // What the competitor takes, the quota need not withhold.
-    let hidden = |[quota, competitor, _]: InForce, _| {
-        let objective = match (competitor, quota) {
-            (false, _) => 100.0,
-            (true, false) => 60.0,
-            (true, true) => 20.0,
-        };
-        (objective, 0.0)
-    };
     for seed in 1..=20 {
         let machine = FakeMachine::new(&FILES);
-        let (summary, profile) = cure(&machine, seed, hidden, &nothing);
+        let (summary, profile) = cure(&machine, seed, one_hides_the_other, &nothing);
         assert_eq!(summary.kept, ["competitor", "quota"], "seed {seed}: {}", summary.outcome);
         assert_eq!(texts(&machine), ["0\n", "0\n", "5\n"], "seed {seed}");
         let passes = |arm: usize| {
@@ -219,8 +212,73 @@ fn a_write_by_somebody_else_voids_its_block_and_that_setting_is_left_alone_from_
         assert_eq!(summary.kept, ["competitor"], "seed {seed}: {}", summary.outcome);
         assert_eq!(profile.unwrap().settings.len(), 1);
         assert_eq!(texts(&machine), ["77\n", "0\n", "5\n"]);
+        let open = Journal::open(&machine.place()).status().unwrap().changes;
+        let open: Vec<String> = open.iter().map(|change| change.knob.to_string()).collect();
+        assert_eq!(open, ["kernel.competitor"], "the journal has let go of it");
         revert(&machine);
         assert_eq!(texts(&machine), ["77\n", "1\n", "5\n"], "what somebody else set stays");
+    }
+}
+
+/// What the competitor takes, the quota need not withhold.
+const fn one_hides_the_other([quota, competitor, _]: InForce, _: u32) -> (f64, f64) {
+    let objective = match (competitor, quota) {
+        (false, _) => 100.0,
+        (true, false) => 60.0,
+        (true, true) => 20.0,
+    };
+    (objective, 0.0)
+}
+
+#[test]
+fn a_write_to_what_was_found_before_takes_it_out_and_blames_no_other_remedy() {
+    for seed in 1..=10 {
+        let machine = FakeMachine::new(&FILES);
+        // The second pass is the first in which both are in force.
+        let written = Cell::new(None);
+        let write = |number: u32, [quota, competitor, _]: InForce, _: &Interrupt| {
+            assert!(written.get().is_none() || !competitor, "seed {seed}: set again in block {number}");
+            if quota && competitor && written.get().is_none() {
+                machine.file(FILES[1].0, "77\n");
+                written.set(Some(number));
+            }
+        };
+        let (summary, _) = cure(&machine, seed, one_hides_the_other, &write);
+        assert!(written.get().is_some(), "seed {seed}");
+        let reason = summary.remedies[1].withdrawn.as_deref().unwrap_or_default();
+        assert!(reason.contains("changed kernel.competitor meanwhile"), "seed {seed}: {reason}");
+        assert_eq!((&summary.remedies[0].withdrawn, &summary.remedies[2].withdrawn), (&None, &None));
+        assert!(summary.kept.is_empty(), "seed {seed}: {:?}", summary.kept);
+        let of_round = |round| summary.trial_blocks.iter().filter(move |block| block.round == round);
+        let void = summary.trial_blocks.iter().find(|block| block.void.is_some()).unwrap().round;
+        assert!(of_round(void).all(|block| block.figures.is_none()), "its round has two kinds of blocks");
+        assert_eq!(texts(&machine), ["16000\n", "77\n", "5\n"], "seed {seed}");
+        assert!(Journal::open(&machine.place()).status().unwrap().changes.is_empty());
+    }
+}
+
+#[test]
+fn a_block_without_figures_is_void_and_its_remedy_goes_on() {
+    for seed in 1..=10 {
+        let machine = FakeMachine::new(&FILES);
+        let held = |[_, competitor, _]: InForce, number: u32| {
+            // The host keeps each ninth block from beginning.
+            (
+                if number % 9 == 4 {
+                    f64::NAN
+                } else if competitor {
+                    20.0
+                } else {
+                    100.0
+                },
+                0.0,
+            )
+        };
+        let (summary, _) = cure(&machine, seed, held, &nothing);
+        assert!(summary.kept.contains(&"competitor".to_owned()), "seed {seed}: {}", summary.outcome);
+        let void: Vec<_> = summary.trial_blocks.iter().filter_map(|block| block.void.as_deref()).collect();
+        assert!(!void.is_empty() && void.iter().all(|reason| *reason == "it was held up"), "{void:?}");
+        assert!(summary.remedies.iter().all(|remedy| remedy.withdrawn.is_none()));
     }
 }
 

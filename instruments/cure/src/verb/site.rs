@@ -1,20 +1,22 @@
 //! Where a cure measures: its stream, its receiver, and how one block goes.
 
 use super::of_threads::Involved;
-use super::trial::Place;
+use super::program::{Program, Studied};
+use super::trial::{BlockEnd, Place};
 use crate::args::CureArgs;
 use crate::objective::{Measured, Objective};
+use crate::summary::FoundCause;
 use anyhow::Context;
-use quaver_analysis::summary::CauseSummary;
+use quaver_analysis::summary::{CauseSummary, NoiseCpu};
 use quaver_chase::args::{ChaseArgs, LabKind};
 use quaver_chase::chase;
 use quaver_chase::chase::observe::Blocks;
 use quaver_chase::digest::{self, ChaseDigest};
-use quaver_cure_analysis::BlockFigures;
 use quaver_host::netns::Lab;
 use quaver_host::root::HostRoot;
 use quaver_instrument::args::TierName;
 use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::host_state::allowed_cpus;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::quantity::period;
 use quaver_lab_guests::view;
@@ -23,6 +25,8 @@ use quaver_noise::digest::NoiseDigest;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_tune::survey::Target;
+use quaver_tune::verb::costs::{Costs, by_source};
+use quaver_view::Cell;
 use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
@@ -42,11 +46,48 @@ pub(super) struct Site<'a> {
     args: ChaseArgs,
     /// CPUs of busy loops, where these are measured in place of a stream.
     loops: Option<Vec<u16>>,
+    /// A program that is run in place of either.
+    program: Option<Program<'a>>,
     objective: Objective,
     ends: Option<Arc<Lab>>,
     interrupt: &'a Interrupt,
     /// The recorder of a receiver of somebody else.
     blocks: RefCell<Option<Blocks>>,
+    held_up: RefCell<HeldUp>,
+}
+
+/// Loops that were kept from their CPU when their block was over.
+#[derive(Debug, Default)]
+struct HeldUp {
+    all: u32,
+    blocks: u32,
+    longest_ns: i64,
+}
+
+impl HeldUp {
+    /// Counts a block whose loops were to run for so long.
+    fn add(&mut self, cpus: &[NoiseCpu], length: Duration) {
+        let length_ns = i64::try_from(length.as_nanos()).unwrap_or(i64::MAX);
+        let beyond = cpus.iter().map(|cpu| cpu.runtime_ns - length_ns).max().unwrap_or(0);
+        self.all += 1;
+        // A tenth of the block: what is shorter changes no figure much.
+        if beyond > length_ns / 10 {
+            self.blocks += 1;
+            self.longest_ns = self.longest_ns.max(beyond);
+        }
+    }
+
+    fn words(&self) -> Option<String> {
+        (self.blocks > 0).then(|| {
+            format!(
+                "in {} of {} a loop did not run when its time was over, for up to {} more: such a block ends with that stop, \
+                 all of which counts",
+                self.blocks,
+                Cell::several(u64::from(self.all), "block"),
+                Cell::Duration(self.longest_ns)
+            )
+        })
+    }
 }
 
 impl<'a> Site<'a> {
@@ -54,8 +95,10 @@ impl<'a> Site<'a> {
     pub(super) fn open(args: &CureArgs, directory: &Path, interrupt: &'a Interrupt) -> anyhow::Result<Self> {
         let mut chase = args.chase.clone();
         let loops = args.noise()?;
-        let made_here =
-            loops.is_none() && chase.pid.is_none() && chase.listen.is_none() && chase.from.is_none();
+        let program = (!args.program.is_empty())
+            .then(|| Program::new(&args.program, args.objective(), directory, interrupt));
+        let stream = loops.is_none() && program.is_none();
+        let made_here = stream && chase.pid.is_none() && chase.listen.is_none() && chase.from.is_none();
         let ends = match chase.lab {
             _ if !made_here => None,
             Some(LabKind::Loopback) => None,
@@ -82,20 +125,29 @@ impl<'a> Site<'a> {
         Ok(Self {
             args: chase,
             loops,
+            program,
             objective: args.objective(),
             ends: ends.map(Arc::new),
             interrupt,
             blocks: RefCell::default(),
+            held_up: RefCell::default(),
         })
     }
 
     /// Finds the causes, with the best tier.
     pub(super) fn find_causes(&self, length: Duration) -> anyhow::Result<Found> {
+        if let Some(program) = &self.program {
+            let studied = program.study()?;
+            let cpus = allowed_cpus().context("reading the CPUs that this process may use")?;
+            let target = Target { cpus, interface: None, process: Some(std::process::id()) };
+            let (causes, measured) = (studied.parts.clone(), studied.run.clone());
+            return Ok(Found { causes, studied: Some(studied), ..Found::at(measured, target) });
+        }
         if let Some(cpus) = &self.loops {
             let digest = self.loop_for(cpus, length, self.args.tier)?;
             let target = Target { cpus: cpus.clone(), interface: None, process: None };
-            let (causes, measured) = (digest.analysis.summary.causes, digest.facts.directory);
-            return Ok(Found { measured, causes, target, involved: Involved::default() });
+            let found = Found::at(digest.facts.directory, target);
+            return Ok(found.with(&digest.analysis.summary.causes));
         }
         let args = ChaseArgs { duration: length, no_cost: true, ..self.args.clone() };
         let (run, manifest) = self.measure(&args)?;
@@ -103,7 +155,8 @@ impl<'a> Site<'a> {
         let target = self.target(&digest)?;
         let involved = Involved::of(&digest, self.args.pid.is_some());
         let measured = run.path().display().to_string();
-        Ok(Found { measured, causes: digest.analysis.summary.causes, target, involved })
+        let found = Found { involved, ..Found::at(measured, target) };
+        Ok(found.with(&digest.analysis.summary.causes))
     }
 
     /// Lets loops run in a thread of its own, for the same reason as [`Site::measure`].
@@ -183,24 +236,29 @@ impl<'a> Site<'a> {
         })
     }
 
-    /// The figures of a block, whose run goes. None where the user ended it.
+    /// The figures of a block, whose run goes.
     fn figures(
         &self,
         block: OfBlock<'_>,
         measured: Measured<'_>,
         length: Duration,
         busy_cpus: f64,
-    ) -> anyhow::Result<Option<BlockFigures>> {
+    ) -> anyhow::Result<BlockEnd> {
         let OfBlock { directory, cut_short } = block;
         std::fs::remove_dir_all(directory).with_context(|| format!("removing {directory}"))?;
         if self.interrupt.requested() {
-            return Ok(None);
+            return Ok(BlockEnd::Interrupted);
         }
-        if let Some(reason) = cut_short {
-            return Err(failure(ExitCode::Peer, reason));
+        match (cut_short, measured) {
+            (_, Measured::Program(_)) => {}
+            // They were kept from beginning, as the next ones need not be.
+            (Some(reason), Measured::Loops(_)) => return Ok(BlockEnd::Void(reason)),
+            (Some(reason), Measured::Stream(_)) => return Err(failure(ExitCode::Peer, reason)),
+            (None, Measured::Loops(cpus)) => self.held_up.borrow_mut().add(cpus, length),
+            (None, Measured::Stream(_)) => {}
         }
         let figures = self.objective.figures(measured, length.as_secs_f64(), busy_cpus);
-        figures.map(Some).context("a block measured nothing")
+        figures.map(BlockEnd::Measured).context("a block measured nothing")
     }
 }
 
@@ -217,7 +275,18 @@ impl Place for Site<'_> {
         self.ends.is_some()
     }
 
-    fn block(&self, length: Duration) -> anyhow::Result<Option<BlockFigures>> {
+    fn remarks(&self) -> Option<String> {
+        self.held_up.borrow().words()
+    }
+
+    fn launcher(&self) -> Option<u32> {
+        self.program.as_ref().map(|_| std::process::id())
+    }
+
+    fn block(&self, length: Duration) -> anyhow::Result<BlockEnd> {
+        if let Some(program) = &self.program {
+            return program.block();
+        }
         if let Some(cpus) = &self.loops {
             std::thread::sleep(WASH_OUT);
             let (began, before) = (Instant::now(), busy_s());
@@ -251,11 +320,32 @@ pub(super) struct Found {
     /// Its run.
     pub(super) measured: String,
     /// Causes, the largest first.
-    pub(super) causes: Vec<CauseSummary>,
+    pub(super) causes: Vec<FoundCause>,
+    /// What they cost by source.
+    pub(super) costs: Costs,
     /// Whose settings matter.
     pub(super) target: Target,
     /// Threads that matter.
     pub(super) involved: Involved,
+    /// Where the time of a program's threads went.
+    pub(super) studied: Option<Studied>,
+}
+
+impl Found {
+    /// That of a run, for whose settings are to be tried.
+    pub(super) fn at(measured: String, target: Target) -> Self {
+        let (causes, costs) = (Vec::new(), Costs::new());
+        Self { measured, causes, costs, target, involved: Involved::default(), studied: None }
+    }
+
+    fn with(self, causes: &[CauseSummary]) -> Self {
+        let found = |one: &CauseSummary| FoundCause {
+            source: one.source.clone(),
+            name: one.name.clone(),
+            share: one.share,
+        };
+        Self { causes: causes.iter().map(found).collect(), costs: by_source(causes), ..self }
+    }
 }
 
 fn online() -> Vec<u16> {
@@ -269,4 +359,23 @@ fn busy_s() -> f64 {
     let numbers: Vec<f64> = numbers.filter_map(|word| word.parse().ok()).collect();
     let of = |at: usize| numbers.get(at).copied().unwrap_or(0.0);
     [0, 1, 2, 5, 6].map(of).iter().sum::<f64>() / JIFFIES_PER_S
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_that_is_held_up_past_its_block_is_counted_and_a_tenth_is_not() {
+        let cpu = |runtime_ms: i64| NoiseCpu { runtime_ns: runtime_ms * 1_000_000, ..NoiseCpu::default() };
+        let mut held_up = HeldUp::default();
+        let length = Duration::from_millis(500);
+        held_up.add(&[cpu(500), cpu(550)], length);
+        assert_eq!(held_up.words(), None);
+        held_up.add(&[cpu(500), cpu(2_500)], length);
+        held_up.add(&[cpu(600), cpu(501)], length);
+        let words = held_up.words().unwrap();
+        assert!(words.starts_with("in 2 of 3 blocks a loop did not run"), "{words}");
+        assert!(words.contains("for up to 2.00 s more"), "{words}");
+    }
 }

@@ -11,6 +11,7 @@ use quaver_host::settings::{TuneError, contact};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -22,11 +23,32 @@ pub(super) trait Place {
     /// Runs `body` where the receiver's interface is to be seen.
     fn within<T: Send>(&self, body: impl FnOnce() -> T + Send) -> anyhow::Result<T>;
 
-    /// Measures one block. None where the user ended it.
-    fn block(&self, length: Duration) -> anyhow::Result<Option<BlockFigures>>;
+    /// Measures one block.
+    fn block(&self, length: Duration) -> anyhow::Result<BlockEnd>;
+
+    /// The thread whose CPUs and class a program inherits that it starts.
+    fn launcher(&self) -> Option<u32> {
+        None
+    }
+
+    /// What a reader has to know of all blocks together.
+    fn remarks(&self) -> Option<String> {
+        None
+    }
 
     /// Whether the receiver's interface goes when this does.
     fn interface_of_ours(&self) -> bool;
+}
+
+/// How a block ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum BlockEnd {
+    /// With figures.
+    Measured(BlockFigures),
+    /// Without, for a reason that is none of its remedy's.
+    Void(String),
+    /// The user ended it.
+    Interrupted,
 }
 
 /// Remedies being tried.
@@ -37,6 +59,8 @@ pub(super) struct Trial<'a, P> {
     pub(super) bare: Vec<BlockFigures>,
     /// Settings that are in force in each block: those of the remedies that were found before.
     pub(super) base: Vec<Change>,
+    /// What somebody else wrote during a block, which is set no more, and in what words that is said.
+    pub(super) left_alone: BTreeMap<Knob, String>,
     pub(super) interrupt: &'a Interrupt,
     pub(super) progress: &'a Progress,
     pub(super) began: Instant,
@@ -77,6 +101,14 @@ impl Arm {
     pub(super) const fn is_tried(&self) -> bool {
         self.withdrawn.is_none() && self.settled.is_none()
     }
+
+    /// Withdraws it where it sets what somebody else wrote.
+    fn leave_alone(&mut self, left_alone: &BTreeMap<Knob, String>) {
+        let mut written = self.changes.iter().filter_map(|change| left_alone.get(&change.knob));
+        if let Some(reason) = written.next() {
+            self.withdrawn.get_or_insert_with(|| reason.clone());
+        }
+    }
 }
 
 impl<P: Place> Trial<'_, P> {
@@ -93,6 +125,7 @@ impl<P: Place> Trial<'_, P> {
             if !arms.iter().any(Arm::is_tried) || !none.is_tried() {
                 break;
             }
+            let (begun, base) = (blocks.len(), self.base.len());
             for number in block_order(seed, first + round, arms.len() + 1) {
                 let arm = number.checked_sub(1).map_or(&mut none, |at| &mut arms[at]);
                 let words = format!("round {} of {rounds} · {}", round + 1, arm.name);
@@ -105,6 +138,12 @@ impl<P: Place> Trial<'_, P> {
                     return Ok((blocks, false));
                 };
                 blocks.push(block);
+                arms.iter_mut().for_each(|arm| arm.leave_alone(&self.left_alone));
+                if self.base.len() < base {
+                    // Its blocks have no longer the same beside them.
+                    void_all(&mut blocks[begun..]);
+                    break;
+                }
             }
             let remedies = arms.len();
             for (at, arm) in arms.iter_mut().enumerate().filter(|(_, arm)| may_end_early && arm.is_tried()) {
@@ -141,15 +180,19 @@ impl<P: Place> Trial<'_, P> {
         });
         let changed = self.changed_by_others(&in_force)?;
         let undone = self.put_back()?;
-        // What was found so in an earlier block stays in the journal.
-        let of_block = |knob: &Knob| changes.iter().any(|change| change.knob == *knob);
-        let is_foreign = |one: &Undone| matches!(one.fate, Fate::Foreign { .. }) && of_block(&one.knob);
-        let foreign = undone.into_iter().find(is_foreign).map(|one| one.knob);
-        let Some(figures) = measured? else { return Ok(None) };
-        if let Some(reason) = written(changed.or(foreign).as_ref(), others, self.session.contact().root()) {
-            arm.withdrawn = Some(reason.clone());
+        let forgotten = |one: &Undone| matches!(one.fate, Fate::Forgotten { .. });
+        let foreign = undone.into_iter().find(forgotten).map(|one| one.knob);
+        let theirs = written(changed.or(foreign), others, &changes, self.session.contact().root());
+        let measured = measured?;
+        if let Some((knob, reason)) = theirs {
+            self.leave_alone(knob, &reason);
             return Ok(Some(void(reason)));
         }
+        let figures = match measured {
+            BlockEnd::Measured(figures) => figures,
+            BlockEnd::Void(reason) => return Ok(Some(void(reason))),
+            BlockEnd::Interrupted => return Ok(None),
+        };
         if number == 0 {
             self.bare.push(figures);
         }
@@ -160,6 +203,15 @@ impl<P: Place> Trial<'_, P> {
             arm.withdrawn = Some(format!("it harmed {}, and was taken back at once", guard.words()));
         }
         Ok(Some(Block { round, arm: number, figures: Some(figures), void: None }))
+    }
+
+    /// Sets a knob no more, nor what was found to help by it.
+    fn leave_alone(&mut self, knob: Knob, reason: &str) {
+        let row = self.base.iter().find(|change| change.knob == knob).map(|change| change.row.clone());
+        if let Some(row) = row {
+            self.base.retain(|change| change.row != row);
+        }
+        self.left_alone.insert(knob, reason.to_owned());
     }
 
     /// Sets everything, and says what was refused.
@@ -236,20 +288,39 @@ fn changed(session: &Session, in_force: &InForce) -> Option<Knob> {
     in_force.iter().find(differs).map(|(change, _)| change.knob.clone())
 }
 
-/// Why a block is void whose settings somebody else wrote. `others` is none where nobody could watch.
-fn written(changed: Option<&Knob>, others: Option<Vec<Writer>>, root: &HostRoot) -> Option<String> {
+/// Makes each of these blocks void for the reason of the last.
+fn void_all(blocks: &mut [Block]) {
+    let reason = blocks.last().and_then(|block| block.void.clone());
+    for block in blocks {
+        block.figures = None;
+        block.void.clone_from(&reason);
+    }
+}
+
+/// The setting that somebody else wrote during a block, and what to say of it. `others` is none where nobody could watch.
+fn written(
+    changed: Option<Knob>,
+    others: Option<Vec<Writer>>,
+    changes: &[Change],
+    root: &HostRoot,
+) -> Option<(Knob, String)> {
     let end = "so it is left alone from then on";
     let others = others.unwrap_or_default();
+    let path_of = |knob: &Knob| knob.path().map(|path| root.path(&path));
     let Some(knob) = changed else {
         let writer = others.first()?;
-        return Some(format!("{writer} wrote {} meanwhile, {end}", writer.path.display()));
+        let of_writer = |change: &&Change| path_of(&change.knob).as_ref() == Some(&writer.path);
+        let knob = changes.iter().find(of_writer)?.knob.clone();
+        let reason = format!("{writer} wrote {knob} meanwhile, {end}");
+        return Some((knob, reason));
     };
-    let path = knob.path().map(|path| root.path(&path));
+    let path = path_of(&knob);
     let who = others.iter().find(|writer| Some(&writer.path) == path.as_ref());
-    Some(match who {
+    let reason = match who {
         Some(writer) => format!("{writer} changed {knob} meanwhile, {end}"),
         None => format!("somebody else changed {knob} meanwhile (by whom is not known), {end}"),
-    })
+    };
+    Some((knob, reason))
 }
 
 /// Whether this is a setting of a thread that is no more.
@@ -311,7 +382,14 @@ mod tests {
             let (path, command) = (root.path(path), command.map(str::to_owned));
             Some(vec![Writer { path, process: 9, command }])
         };
-        let said = |changed, others| written(changed, others, &root).unwrap_or_default();
+        let changes: Vec<Change> = in_force.iter().map(|(change, _)| change.clone()).collect();
+        let said = |changed: Option<&Knob>, others| {
+            let theirs = written(changed.cloned(), others, &changes, &root);
+            theirs.map_or_else(
+                String::new,
+                |(theirs, reason)| if theirs == knob { reason } else { theirs.to_string() },
+            )
+        };
         assert_eq!(
             said(Some(&knob), of(FILE, Some("tuned"))),
             format!("tuned (process 9) changed {knob} meanwhile, so it is left alone from then on")
@@ -322,7 +400,7 @@ mod tests {
                 said(Some(&knob), others).starts_with(&format!("somebody else changed {knob} meanwhile (by"))
             );
         }
-        assert!(said(None, of(FILE, None)).starts_with("process 9 (which has ended) wrote /"));
+        assert!(said(None, of(FILE, None)).starts_with("process 9 (which has ended) wrote vm."));
         assert_eq!(said(None, Some(Vec::new())), "");
         machine.remove(FILE);
         assert_eq!(changed(&session, &in_force), Some(knob));

@@ -1,7 +1,7 @@
 //! Settings that stay for a time: the process that made them waits, and puts them back.
 
 use anyhow::Context;
-use quaver_host::settings::journal::{Others, Undone};
+use quaver_host::settings::journal::{Fate, Others, Undone};
 use quaver_host::settings::knob::Knob;
 use quaver_host::settings::{Journal, JournalPlace, TuneError};
 use quaver_instrument::exit_code::ExitCode;
@@ -36,8 +36,14 @@ pub fn end(
     }
     let ended = interrupt.requested().then_some(ExitCode::Interrupted);
     let undone = put_back(place, &knobs)?;
+    for one in &undone {
+        if let Fate::Forgotten { found } = &one.fate {
+            tell!("somebody else changed {} to {found} meanwhile: it is left as it is", one.knob);
+        }
+    }
+    let back = undone.iter().filter(|one| !matches!(one.fate, Fate::Forgotten { .. }));
     let left = undone.iter().filter(|one| !one.fate.is_final()).count();
-    tell!("{} of {} settings were put back", undone.len() - left, undone.len());
+    tell!("{} of {} settings were put back", back.count() - left, undone.len());
     if left > 0 {
         tell!("see quaver tune status for the rest");
     }
@@ -47,7 +53,7 @@ pub fn end(
 /// Waits for its turn where another verb is changing settings.
 fn put_back(place: &JournalPlace, knobs: &BTreeSet<Knob>) -> anyhow::Result<Vec<Undone>> {
     loop {
-        match Journal::open(place).revert(Others::Leave, &|knob, _| knobs.contains(knob)) {
+        match Journal::open(place).revert(Others::Forget, &|knob, _| knobs.contains(knob)) {
             Err(TuneError::Busy { .. }) => std::thread::sleep(PAUSE),
             other => return other.context("restoring settings"),
         }

@@ -191,13 +191,17 @@ impl Session {
         self.undo_own()
     }
 
-    /// Puts back what this session changed so far, the latest first, and goes on: nobody else's turn comes in between.
+    /// Puts back what this session changed so far, the latest first, and goes on: nobody else's turn comes in between. What
+    /// somebody else changed meanwhile is left as it is and the journal lets go of it ([`Fate::Forgotten`]): whoever calls this
+    /// says so, and must not set it again.
     ///
     /// # Errors
     /// When the journal cannot be kept.
+    ///
+    /// [`Fate::Forgotten`]: super::Fate::Forgotten
     pub fn put_back(&mut self) -> Result<Vec<Undone>, TuneError> {
         let Some(number) = self.number else { return Ok(Vec::new()) };
-        let undone = self.undo(Others::Leave, &|_, entry| entry.session == number)?;
+        let undone = self.undo(Others::Forget, &|_, entry| entry.session == number)?;
         self.holdings.clear();
         Ok(undone)
     }
