@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     fn trigger(reason: Reason, amount: u64) -> Trigger {
-        Trigger { reason, at_ns: 1, amount }
+        Trigger::new(reason, 1, amount)
     }
 
     /// What waits after windows of receivers with these triggers were put, each of one byte, and what was let go.

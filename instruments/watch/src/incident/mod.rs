@@ -73,10 +73,9 @@ impl Keeper {
             let name = subject.name();
             quaver_instrument::tell!("quaver watch: {name}: the incident could not be kept: {error:#}");
             self.board.outcomes(&subject, |outcomes| outcomes.failed += 1);
-            let cleared =
-                std::fs::remove_dir_all(&self.staging).and_then(|()| std::fs::create_dir(&self.staging));
-            if let Err(error) = cleared {
-                quaver_instrument::tell!("quaver watch: clearing {}: {error}", self.staging.display());
+            let _ = std::fs::remove_dir_all(&self.staging);
+            if let Err(error) = make_directory(&self.staging) {
+                quaver_instrument::tell!("quaver watch: {error:#}");
             }
         }
     }
@@ -112,6 +111,8 @@ impl Keeper {
             }
             None => {
                 note.write(&run)?;
+                // Somebody may have removed it meanwhile.
+                make_directory(&self.kept)?;
                 let place = self.kept.join(run.name());
                 std::fs::rename(run.path(), &place)
                     .with_context(|| format!("rename to {}", place.display()))?;
@@ -143,6 +144,8 @@ impl Keeper {
 
 /// What the analysis of an incident found.
 pub(super) struct Findings {
+    /// What leads, whatever the causes of late packets are.
+    leads: Option<Nothing>,
     /// Whether its records show what the trigger says.
     borne_out: bool,
     causes: Vec<CauseSummary>,
@@ -164,6 +167,7 @@ impl Findings {
     /// Identifier of what most of the time is given to.
     fn leading(&self) -> String {
         match self.causes.first() {
+            _ if self.leads.is_some() => self.leads.iter().map(|leads| leads.cause).collect(),
             Some(cause) if cause.time_ns >= self.unexplained_ns => cause.source.clone(),
             _ if self.unexplained_ns > 0 => UNEXPLAINED.to_owned(),
             _ => self.nothing.cause.to_owned(),
@@ -172,6 +176,9 @@ impl Findings {
 
     /// The leading cause with its share and its remedy, in one line.
     fn told(&self) -> String {
+        if let Some(leads) = &self.leads {
+            return leads.words.to_owned();
+        }
         match self.causes.first().filter(|_| self.leading() != UNEXPLAINED) {
             Some(cause) => {
                 let remedy = cause.remedy.setting.as_ref().or(cause.remedy.boot.as_ref());
@@ -210,7 +217,7 @@ fn held_less(triggers: &[Trigger], window: Window, before: Duration, because: &s
     if is_of_a_packet_outside(trigger, window) {
         return Some(format!("the trigger's packet is not in what is held: {because}"));
     }
-    let held_ns = (trigger.at_ns as i64 - window.start_ns).max(0);
+    let held_ns = (trigger.since_ns() as i64 - window.start_ns).max(0);
     (held_ns + WORTH_TELLING_NS < before.as_nanos() as i64).then(|| {
         format!(
             "{:.1} s before the trigger are held of the {:.1} s that were asked for: {because}",
@@ -227,7 +234,7 @@ mod tests {
     #[test]
     fn a_window_without_its_triggers_packet_says_so_and_names_no_cause_as_if_nothing_was() {
         let window = Window { start_ns: 5_000_000_000, end_ns: 6_000_000_000 };
-        let at = |at_ns| Trigger { reason: Reason::Held, at_ns, amount: 53_080_000 };
+        let at = |at_ns| Trigger::new(Reason::Held, at_ns, 53_080_000);
         let note = |at_ns| held_less(&[at(at_ns)], window, Duration::from_secs(2), "recording began then");
         let outside = "the trigger's packet is not in what is held: recording began then";
         assert_eq!(note(4_999_999_999).as_deref(), Some(outside));
@@ -253,8 +260,14 @@ mod tests {
     fn what_is_not_explained_has_a_name_of_its_own() {
         let found = |unexplained_ns, cause| {
             let nothing = Nothing { cause, words: "w" };
-            let found =
-                Findings { borne_out: true, causes: Vec::new(), unexplained_ns, whole: "late time", nothing };
+            let found = Findings {
+                leads: None,
+                borne_out: true,
+                causes: Vec::new(),
+                unexplained_ns,
+                whole: "late time",
+                nothing,
+            };
             (found.leading(), found.told())
         };
         assert_eq!(found(0, "not-held"), ("not-held".to_owned(), "w".to_owned()));

@@ -14,9 +14,12 @@ pub(super) fn write(frozen: ReceiverWindow, staging: &Path) -> anyhow::Result<(R
     let only_late = frozen.triggers.iter().all(|trigger| trigger.reason == Reason::Late);
     let window = frozen.records.window;
     let not_held = frozen.triggers.iter().any(|trigger| is_of_a_packet_outside(trigger, window));
+    let gap = frozen.triggers.iter().find_map(|trigger| Some((trigger.amount, trigger.missing?)));
     let run = record(frozen, staging)?;
     let summary = conclude(&run, run.read_manifest()?, true)?.analysis.summary;
+    let late_ns = summary.causes.iter().map(|cause| cause.time_ns).sum::<i64>() + summary.unexplained.time_ns;
     let found = Findings {
+        leads: gap.and_then(|(gap_ns, missing)| of_gap(gap_ns, missing, late_ns)),
         borne_out: !only_late || summary.lateness.packets > 0,
         causes: summary.causes,
         unexplained_ns: summary.unexplained.time_ns,
@@ -25,6 +28,23 @@ pub(super) fn write(frozen: ReceiverWindow, staging: &Path) -> anyhow::Result<(R
     };
     Ok((run, found))
 }
+
+/// What leads where nothing came to this host for longer than packets were late by twice.
+fn of_gap(gap_ns: u64, missing: u64, late_ns: i64) -> Option<Nothing> {
+    (late_ns.unsigned_abs() < gap_ns / 2).then_some(if missing > 0 { MISSING } else { PAUSED })
+}
+
+/// Numbers tell packets that were lost from a sender that sent none.
+const MISSING: Nothing = Nothing {
+    cause: "missing",
+    words: "nothing came to this host's network stack, and packets are missing by number; remedy: check the link and the \
+            interface's ring (ip -s -s link, ethtool -S <if>), then the network before it",
+};
+const PAUSED: Nothing = Nothing {
+    cause: "paused",
+    words: "nothing came to this host's network stack, and no packet is missing by number: the sender paused; remedy: look \
+            at the sender",
+};
 
 /// No packet was late; or none that is held, while the trigger's is not.
 const NOT_LATE: Nothing = Nothing { cause: "none", words: "no packet was late" };
@@ -40,4 +60,16 @@ fn record(frozen: ReceiverWindow, staging: &Path) -> anyhow::Result<RunDir> {
     frozen.observed.conclude(&recording.run, &mut recording.manifest, window, frozen.maps, &frozen.stacks)?;
     recording.save_manifest()?;
     Ok(recording.run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_leads_where_packets_were_late_for_less_than_half_of_it() {
+        let cause = |missing, late_ns| of_gap(1_000, missing, late_ns).map(|nothing| nothing.cause);
+        assert_eq!((cause(7, 499), cause(0, 0)), (Some("missing"), Some("paused")));
+        assert_eq!((cause(7, 500), cause(0, 900)), (None, None));
+    }
 }

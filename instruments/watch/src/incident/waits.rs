@@ -13,6 +13,7 @@ pub(super) fn write(frozen: ThreadsWindow, staging: &Path) -> anyhow::Result<(Ru
     let run = record(frozen, staging)?;
     let summary = wait_run::conclude(&run)?;
     let found = Findings {
+        leads: None,
         borne_out: true,
         causes: summary.causes,
         unexplained_ns: summary.unexplained.time_ns,

@@ -3,7 +3,7 @@
 mod pace;
 
 use crate::config::ReceiverSettings;
-use pace::{LivePace, Sequence};
+use pace::{LivePace, Numbered, Sequence};
 use quaver_abi::record::{StampRecord, stamp_flags};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -16,6 +16,8 @@ pub(crate) const BOUNDS_US: [u64; 14] =
 const MOST_LATE: f64 = 0.1;
 /// Packets by which that is judged.
 const JUDGED: u32 = 1_000;
+/// So many packets may be missing at once, whatever the pace.
+const FEW: i64 = 100;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Why the last seconds were kept.
@@ -67,9 +69,20 @@ pub(crate) struct Trigger {
     pub(crate) at_ns: u64,
     /// Nanoseconds, or packets lost.
     pub(crate) amount: u64,
+    /// Of a gap for most of which nothing came to this host: packets that are missing by number.
+    pub(crate) missing: Option<u64>,
 }
 
 impl Trigger {
+    pub(crate) const fn new(reason: Reason, at_ns: u64, amount: u64) -> Self {
+        Self { reason, at_ns, amount, missing: None }
+    }
+
+    /// When what it is of began, where a window has to show that: a gap.
+    pub(crate) fn since_ns(&self) -> u64 {
+        self.at_ns.saturating_sub(if self.reason == Reason::Gap { self.amount } else { 0 })
+    }
+
     /// `a packet waited 20.1 ms in this host; 12 packets were lost within a second`.
     pub(crate) fn words(triggers: &[Self]) -> String {
         triggers.iter().map(Self::to_string).collect::<Vec<_>>().join("; ")
@@ -83,7 +96,15 @@ impl fmt::Display for Trigger {
             Reason::Late => write!(out, "a packet came {ms:.2} ms late"),
             Reason::Held => write!(out, "a packet waited {ms:.2} ms in this host"),
             Reason::Unread => write!(out, "nobody read a packet that had waited {ms:.2} ms in this host"),
-            Reason::Gap => write!(out, "no packet came for {ms:.2} ms"),
+            Reason::Gap => {
+                write!(out, "the program received nothing for {ms:.2} ms")?;
+                match self.missing {
+                    None => Ok(()),
+                    Some(0) => write!(out, ", and no packet is missing"),
+                    Some(1) => write!(out, ", and a packet is missing"),
+                    Some(packets) => write!(out, ", and {packets} packets are missing"),
+                }
+            }
             Reason::Losses if self.amount == 1 => write!(out, "a packet was lost"),
             Reason::Losses => write!(out, "{} packets were lost within a second", self.amount),
             Reason::Asked => write!(out, "somebody asked"),
@@ -162,6 +183,8 @@ pub(crate) struct Judge {
     pace: LivePace,
     sequence: Sequence,
     last_user_ns: u64,
+    /// When a packet last came to this host, whatever became of it.
+    last_came_ns: u64,
     /// Instants of losses within the last second, with their numbers.
     lost: VecDeque<(u64, i64)>,
     judged: u32,
@@ -183,36 +206,59 @@ impl Judge {
     }
 
     /// Takes a packet; why it is worth an incident, if it is.
-    pub(crate) fn take(&mut self, stamp: &StampRecord) -> Option<Trigger> {
-        let numbered = [(stamp_flags::OURS, 64), (stamp_flags::RTP, 16)];
-        let bits = numbered.into_iter().find(|(flag, _)| stamp.flags & flag != 0).map(|(_, bits)| bits);
-        if stamp.flags & stamp_flags::DROPPED != 0 {
+    pub(crate) fn take(&mut self, stamp: &StampRecord) -> impl Iterator<Item = Trigger> + use<> {
+        let came_ns = stamp.receive_ns.max(stamp.enqueued_ns).max(stamp.ready_ns);
+        let quiet_ns = came_ns.saturating_sub(self.last_came_ns);
+        self.last_came_ns = came_ns.max(self.last_came_ns);
+        let [late, gap, lost] = if stamp.flags & stamp_flags::DROPPED != 0 {
             self.figures.dropped += 1;
             // It has its number, so that it is not missing as well.
-            let missing = bits.map_or(0, |bits| self.sequence.take(stamp.key, bits).1);
-            self.figures.missing += missing;
-            return self.lose(stamp.receive_ns.max(stamp.ready_ns), 1 + missing);
-        }
-        if stamp.flags & stamp_flags::ELSEWHERE != 0 {
+            let missing = self.number(stamp, quiet_ns).1;
+            [None, None, self.lose(came_ns, 1 + missing)]
+        } else if stamp.flags & stamp_flags::ELSEWHERE != 0 {
             // Another process of the port has it.
-            let missing = bits.map_or(0, |bits| self.sequence.take(stamp.key, bits).1);
-            self.figures.missing += missing;
-            return self.lose(stamp.receive_ns.max(stamp.ready_ns), missing);
-        }
-        if stamp.user_ns == 0 || stamp.flags & stamp_flags::PEEKED != 0 {
-            return None;
-        }
+            let missing = self.number(stamp, quiet_ns).1;
+            [None, None, self.lose(came_ns, missing)]
+        } else if stamp.user_ns != 0 {
+            self.receive(stamp, quiet_ns)
+        } else {
+            [None; 3]
+        };
+        late.into_iter().chain(gap).chain(lost)
+    }
+
+    /// A packet that the program received.
+    fn receive(&mut self, stamp: &StampRecord, quiet_ns: u64) -> [Option<Trigger>; 3] {
         self.figures.received += 1;
         let at_ns = stamp.user_ns;
         let gap_ns = at_ns.saturating_sub(self.last_user_ns);
         let gap = self.gap_ns.filter(|most_ns| self.last_user_ns != 0 && gap_ns > *most_ns);
         self.last_user_ns = at_ns.max(self.last_user_ns);
-        let (number, missing) = bits.map_or((stamp.arrival, 0), |bits| self.sequence.take(stamp.key, bits));
-        self.figures.missing += missing;
+        let (number, missing) = self.number(stamp, quiet_ns);
         let lost = self.lose(at_ns, missing);
         let late = self.late(stamp, number);
-        let gap = gap.map(|_| Trigger { reason: Reason::Gap, at_ns, amount: gap_ns });
-        late.or(gap).or(lost)
+        let outside = bits_of(stamp).is_some() && quiet_ns > gap_ns / 2;
+        let missing = outside.then_some(missing.unsigned_abs());
+        let gap = gap.map(|_| Trigger { missing, ..Trigger::new(Reason::Gap, at_ns, gap_ns) });
+        [late, gap, lost]
+    }
+
+    /// A packet's number, extended over wraps, and how many packets are missing before it. A steady sender has not sent more than
+    /// twice what was due in a time without packets: then it began anew with other numbers.
+    fn number(&mut self, stamp: &StampRecord, quiet_ns: u64) -> (u64, i64) {
+        let Some(bits) = bits_of(stamp) else { return (stamp.arrival, 0) };
+        let Numbered { number, mut missing, mut anew } = self.sequence.take(stamp.key, bits);
+        if self.steady && missing > FEW {
+            let period_ns = self.pace.period_ns().unwrap_or(0.0);
+            if missing as f64 * period_ns > 2.0 * quiet_ns as f64 + FEW as f64 * period_ns {
+                (missing, anew) = (0, true);
+            }
+        }
+        if anew {
+            self.pace = LivePace::default();
+        }
+        self.figures.missing += missing;
+        (number, missing)
     }
 
     fn late(&mut self, stamp: &StampRecord, number: u64) -> Option<Trigger> {
@@ -222,7 +268,7 @@ impl Judge {
         held_ns.into_iter().for_each(|ns| self.figures.delivery.add(ns));
         let limit_ns = self.late_ns.unwrap_or(u64::MAX);
         let held = held_ns.filter(|ns| *ns > limit_ns);
-        let held = held.map(|amount| Trigger { reason: Reason::Held, at_ns, amount });
+        let held = held.map(|amount| Trigger::new(Reason::Held, at_ns, amount));
         let mut latest: Option<Trigger> = None;
         for judged in self.pace.take(number, at_ns as i64) {
             let amount = judged.lateness_ns.unsigned_abs();
@@ -231,7 +277,7 @@ impl Judge {
             if amount > limit_ns {
                 self.late += 1;
                 let at_ns = judged.at_ns.unsigned_abs();
-                let trigger = Trigger { reason: Reason::Late, at_ns, amount };
+                let trigger = Trigger::new(Reason::Late, at_ns, amount);
                 latest =
                     latest.filter(|latest| latest.amount >= amount).or(Some(trigger)).filter(|_| self.steady);
             }
@@ -258,8 +304,14 @@ impl Judge {
         let within: i64 = self.lost.iter().map(|(_, packets)| packets).sum();
         let amount = u64::try_from(within).ok().filter(|within| *within >= most)?;
         self.lost.clear();
-        Some(Trigger { reason: Reason::Losses, at_ns, amount })
+        Some(Trigger::new(Reason::Losses, at_ns, amount))
     }
+}
+
+/// Bits of a packet's number, if it has one.
+fn bits_of(stamp: &StampRecord) -> Option<u32> {
+    let numbered = [(stamp_flags::OURS, 64), (stamp_flags::RTP, 16)];
+    numbered.into_iter().find(|(flag, _)| stamp.flags & flag != 0).map(|(_, bits)| bits)
 }
 
 #[cfg(test)]
@@ -283,7 +335,7 @@ mod tests {
     /// RTP of 1 ms, packet by packet; `change` alters one, and nothing to drop it.
     fn judge(packets: u64, change: impl Fn(u64, &mut StampRecord) -> bool) -> (Vec<Trigger>, PacketFigures) {
         let mut judge = Judge::new(&settings());
-        let found = (1..=packets).filter_map(|n| {
+        let found = (1..=packets).flat_map(|n| {
             let at_ns = 1_000_000_000 + n * 1_000_000;
             let mut stamp = StampRecord {
                 arrival: n,
@@ -293,7 +345,7 @@ mod tests {
                 user_ns: at_ns + 20_000,
                 ..StampRecord::default()
             };
-            change(n, &mut stamp).then(|| judge.take(&stamp)).flatten()
+            change(n, &mut stamp).then(|| judge.take(&stamp)).into_iter().flatten()
         });
         (found.collect(), judge.figures)
     }
@@ -314,7 +366,7 @@ mod tests {
             true
         });
         // By the pace it is late, too, which is known a moment later.
-        assert_eq!(found[0], Trigger { reason: Reason::Held, at_ns: 6_008_020_000, amount: 8_020_000 });
+        assert_eq!(found[0], Trigger::new(Reason::Held, 6_008_020_000, 8_020_000));
         assert_eq!(found[1..].iter().map(|trigger| trigger.reason).collect::<Vec<_>>(), [Reason::Late]);
         let (found, _) = judge(6_000, |n, stamp| {
             let late_ns = if n == 5_000 { 8_000_000 } else { 0 };
@@ -329,7 +381,13 @@ mod tests {
     #[test]
     fn gaps_and_losses_trigger_at_their_bounds() {
         let (found, figures) = judge(6_000, |n, _| !(5_000..5_100).contains(&n));
-        assert_eq!((found.len(), found[0].reason, found[0].amount), (1, Reason::Gap, 101_000_000));
+        let gap = Trigger { missing: Some(100), ..found[0] };
+        assert_eq!((found[0], gap.reason, gap.amount), (gap, Reason::Gap, 101_000_000));
+        assert_eq!(
+            gap.to_string(),
+            "the program received nothing for 101.00 ms, and 100 packets are missing"
+        );
+        assert_eq!(found[1..], [Trigger::new(Reason::Losses, gap.at_ns, 100)]);
         assert_eq!(figures.missing, 100);
         let (found, _) = judge(6_000, |n, _| !(5_000..5_002).contains(&n));
         assert_eq!(found, [], "two packets are below three");
@@ -355,5 +413,56 @@ mod tests {
             true
         });
         assert_eq!(found.iter().map(|trigger| trigger.reason).collect::<Vec<_>>(), [Reason::Held]);
+    }
+
+    #[test]
+    fn a_packet_that_was_looked_at_before_it_was_taken_is_received_and_judged() {
+        let (found, figures) = judge(6_000, |n, stamp| {
+            stamp.flags |= stamp_flags::PEEKED;
+            stamp.user_ns += if n == 5_000 { 8_000_000 } else { 0 };
+            true
+        });
+        assert_eq!((figures.received, found[0].reason, found[0].amount), (6_000, Reason::Held, 8_020_000));
+    }
+
+    #[test]
+    fn a_gap_of_the_sender_is_told_from_losses_and_from_a_stop_of_this_host() {
+        let gap_of = |change: fn(u64, &mut StampRecord) -> bool| {
+            let found = judge(6_000, change).0;
+            found.into_iter().find(|trigger| trigger.reason == Reason::Gap).map(|gap| gap.missing)
+        };
+        let paused = |n, stamp: &mut StampRecord| {
+            let later_ns = if n >= 5_000 { 500_000_000 } else { 0 };
+            (stamp.receive_ns, stamp.user_ns) = (stamp.receive_ns + later_ns, stamp.user_ns + later_ns);
+            true
+        };
+        assert_eq!(gap_of(paused), Some(Some(0)));
+        let stopped = |n, stamp: &mut StampRecord| {
+            stamp.user_ns += if (5_000..5_500).contains(&n) { (5_500 - n) * 1_000_000 } else { 0 };
+            true
+        };
+        assert_eq!(gap_of(stopped), Some(None), "packets came");
+        let dropped = |n, stamp: &mut StampRecord| {
+            stamp.flags |= if (5_000..5_500).contains(&n) { stamp_flags::DROPPED } else { 0 };
+            true
+        };
+        assert_eq!(gap_of(dropped), Some(None), "they came, and were dropped here");
+        let unnumbered = |n, stamp: &mut StampRecord| {
+            stamp.flags = 0;
+            !(5_000..5_500).contains(&n)
+        };
+        assert_eq!(gap_of(unnumbered), Some(None), "nothing tells");
+    }
+
+    #[test]
+    fn a_sender_that_begins_anew_with_other_numbers_has_lost_and_delayed_nothing() {
+        for jump in [5_000, 60_000, 65_536 - 5_000] {
+            let (found, figures) = judge(20_000, |n, stamp| {
+                stamp.key = (n + if n >= 9_000 { jump } else { 0 }) & 0xffff;
+                true
+            });
+            assert_eq!((found, figures.received), (vec![], 20_000), "{jump}");
+            assert!((-1..=0).contains(&figures.missing), "{jump}: {}", figures.missing);
+        }
     }
 }

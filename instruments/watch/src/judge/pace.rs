@@ -99,7 +99,7 @@ impl LivePace {
     }
 
     /// Median slope between the earliest packets of stretches.
-    fn period_ns(&self) -> Option<f64> {
+    pub(super) fn period_ns(&self) -> Option<f64> {
         let points = &self.earliest;
         let pairs = (1..=LAGS).flat_map(|lag| points.iter().zip(points.iter().skip(lag)));
         let mut slopes: Vec<f64> = pairs.filter_map(|(from, to)| slope(from, to)).collect();
@@ -118,17 +118,31 @@ fn slope(from: &Point, to: &Point) -> Option<f64> {
 #[derive(Debug, Default)]
 pub(super) struct Sequence {
     highest: Option<u64>,
+    /// What comes after a number that was far below the highest, if the sender began anew.
+    anew: Option<u64>,
+}
+
+/// A packet's place in a sequence.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Numbered {
+    pub(super) number: u64,
+    /// Packets that are missing before it; below 0 for one that had been missing.
+    pub(super) missing: i64,
+    /// The sender began anew with other numbers.
+    pub(super) anew: bool,
 }
 
 impl Sequence {
     /// A skip of more packets than this is a new beginning.
     const MOST_LOST: u64 = 10_000;
+    /// Two packets in a row that are so far behind are one as well (`MAX_MISORDER` of RFC 3550, A.1).
+    const MOST_BEHIND: i64 = 100;
 
-    /// Extends a number, and says how many packets are missing before it: below 0 for one that had been missing.
-    pub(super) fn take(&mut self, key: u64, bits: u32) -> (u64, i64) {
+    /// Extends a number, and says what is missing before it.
+    pub(super) fn take(&mut self, key: u64, bits: u32) -> Numbered {
         let Some(highest) = self.highest else {
             self.highest = Some(key + (1 << 16));
-            return (key + (1 << 16), 0);
+            return Numbered { number: key + (1 << 16), ..Numbered::default() };
         };
         let step = if bits == 16 {
             i64::from((key as u16).wrapping_sub(highest as u16) as i16)
@@ -136,16 +150,21 @@ impl Sequence {
             (key + (1 << 16)).wrapping_sub(highest) as i64
         };
         let number = highest.wrapping_add_signed(step);
+        let again = self.anew.take() == Some(number) && step < -Self::MOST_BEHIND;
         if step > 0 {
             self.highest = Some(number);
-            let missing = step as u64 - 1;
-            (number, if missing > Self::MOST_LOST { 0 } else { missing as i64 })
-        } else if step < -(Self::MOST_LOST as i64) {
+            let missing = step - 1;
+            let anew = missing > Self::MOST_LOST as i64;
+            Numbered { number, missing: if anew { 0 } else { missing }, anew }
+        } else if again || step < -(Self::MOST_LOST as i64) {
             self.highest = Some(number);
-            (number, 0)
+            Numbered { number, missing: 0, anew: true }
         } else {
+            if step < -Self::MOST_BEHIND {
+                self.anew = Some(number.wrapping_add(1));
+            }
             // A duplicate is taken for one that was missing; that can only hide a loss in its own second.
-            (number, if step < 0 { -1 } else { 0 })
+            Numbered { number, missing: if step < 0 { -1 } else { 0 }, anew: false }
         }
     }
 }
@@ -241,13 +260,13 @@ mod tests {
         #[test]
         fn numbers_come_back_over_wraps_and_losses_are_counted(start: u16, lost in proptest::collection::vec(0u64..50, 1..300)) {
             let mut sequence = Sequence::default();
-            let (first, _) = sequence.take(start.into(), 16);
+            let first = sequence.take(start.into(), 16).number;
             let (mut number, mut missing) = (u64::from(start), 0);
             for skip in &lost {
                 number += skip + 1;
-                let (extended, lost) = sequence.take(number & 0xffff, 16);
-                prop_assert_eq!(extended - first, number - u64::from(start));
-                missing += lost;
+                let taken = sequence.take(number & 0xffff, 16);
+                prop_assert_eq!((taken.number - first, taken.anew), (number - u64::from(start), false));
+                missing += taken.missing;
             }
             prop_assert_eq!(missing as u64, lost.iter().sum::<u64>());
         }
@@ -256,10 +275,21 @@ mod tests {
     #[test]
     fn a_packet_out_of_order_is_missing_and_then_not() {
         let mut sequence = Sequence::default();
-        let missing: i64 = [5, 6, 8, 7, 9].into_iter().map(|key| sequence.take(key, 64).1).sum();
+        let missing: i64 = [5, 6, 8, 7, 9].into_iter().map(|key| sequence.take(key, 64).missing).sum();
         assert_eq!(missing, 0);
-        assert_eq!(sequence.take(1_000_000, 64).1, 0, "a new beginning");
-        assert_eq!(sequence.take(3, 64).1, 0, "and back");
-        assert_eq!(sequence.take(5, 64).1, 1);
+        let anew = |sequence: &mut Sequence, key| {
+            let taken = sequence.take(key, 64);
+            (taken.missing, taken.anew)
+        };
+        assert_eq!(anew(&mut sequence, 1_000_000), (0, true), "a new beginning");
+        assert_eq!(anew(&mut sequence, 3), (0, true), "and back");
+        assert_eq!(anew(&mut sequence, 5), (1, false));
+        // Late by far is one packet; two in a row are a sender that began anew.
+        assert_eq!(anew(&mut sequence, 5_000), (4_994, false));
+        assert_eq!(
+            [70, 5_001, 71, 5_002].map(|key| anew(&mut sequence, key)),
+            [(-1, false), (0, false), (-1, false), (0, false)]
+        );
+        assert_eq!([70, 71, 72].map(|key| anew(&mut sequence, key)), [(-1, false), (0, true), (0, false)]);
     }
 }

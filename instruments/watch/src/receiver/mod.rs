@@ -219,14 +219,14 @@ impl<'a> Session<'a> {
         let now_ns = monotonic_ns();
         self.flight.end_reading(now_ns);
         let asked = self.watchman.board.take_asked(&self.watchman.settings.name);
-        let asked = asked.then_some(Trigger { reason: Reason::Asked, at_ns: now_ns, amount: 0 });
+        let asked = asked.then_some(Trigger::new(Reason::Asked, now_ns, 0));
         if let Some(counts) = self.tracer.queues() {
             self.queue.look(counts, now_ns);
         }
         let limit_ns = self.watchman.settings.late.map(|late| late.as_nanos() as u64);
         let unread = self.queue.judge(limit_ns, now_ns, || self.observed.queued_bytes(root) > 0);
         let fresh = self.flight.take_fresh();
-        let found = fresh.iter().filter_map(|stamp| self.judge.take(stamp)).chain(unread).chain(asked);
+        let found = fresh.iter().flat_map(|stamp| self.judge.take(stamp)).chain(unread).chain(asked);
         found.for_each(|trigger| self.pending.add(trigger));
         if self.pending.is_empty() {
             self.flight.trim(now_ns);
@@ -264,8 +264,11 @@ impl<'a> Session<'a> {
         }
         let window = &self.watchman.all.window;
         let began_ns = triggers.first().map_or(0, |trigger| trigger.at_ns);
+        // A gap is shown from its beginning on.
+        let since_ns =
+            triggers.iter().map(Trigger::since_ns).min().map_or(0, |since_ns| since_ns.min(began_ns));
         let start_ns =
-            began_ns.saturating_sub(window.before.as_nanos() as u64).max(self.flight.held_from_ns());
+            since_ns.saturating_sub(window.before.as_nanos() as u64).max(self.flight.held_from_ns());
         let end_ns = monotonic_ns().min(began_ns + window.after.as_nanos() as u64).max(start_ns);
         let mut snapshot = Snapshot::default();
         let counts = self.tracer.snapshot(&mut snapshot)?;

@@ -32,7 +32,8 @@ impl Pending {
             return;
         };
         match window.iter_mut().find(|known| known.reason == trigger.reason) {
-            Some(known) => known.amount = known.amount.max(trigger.amount),
+            Some(known) if known.amount >= trigger.amount => {}
+            Some(known) => (known.amount, known.missing) = (trigger.amount, trigger.missing),
             None => window.push(trigger),
         }
     }
@@ -54,7 +55,7 @@ mod tests {
     use crate::judge::Reason;
 
     const fn trigger(reason: Reason, at_ns: u64, amount: u64) -> Trigger {
-        Trigger { reason, at_ns, amount }
+        Trigger::new(reason, at_ns, amount)
     }
 
     #[test]

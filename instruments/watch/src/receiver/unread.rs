@@ -43,7 +43,7 @@ impl UnreadQueue {
         }
         self.judged = true;
         self.held = holds();
-        self.held.then_some(Trigger { reason: Reason::Unread, at_ns: now_ns, amount })
+        self.held.then_some(Trigger::new(Reason::Unread, now_ns, amount))
     }
 
     /// What nobody had read at an instant, if that was worth a trigger.
@@ -77,7 +77,7 @@ mod tests {
     fn a_queue_that_nobody_reads_triggers_once_and_is_told() {
         let (queue, found) = watched(10, 40, true);
         // First seen at tick 11; more than 200 ms later is tick 16.
-        assert_eq!(found, [Trigger { reason: Reason::Unread, at_ns: 800 * MS, amount: 250 * MS }]);
+        assert_eq!(found, [Trigger::new(Reason::Unread, 800 * MS, 250 * MS)]);
         let expected = Unread { since_ns: 550_000_000, until_ns: 2_000_000_000, packets: 300 };
         assert_eq!(queue.unread(2_000 * MS), Some(expected));
     }

@@ -90,7 +90,11 @@ pub(crate) fn listen_here(path: &Path, board: &Arc<Board>) -> anyhow::Result<Soc
 /// # Errors
 /// The address cannot be had.
 pub(crate) fn listen_at(address: SocketAddr, board: &Arc<Board>) -> anyhow::Result<()> {
-    let listener = TcpListener::bind(address).with_context(|| format!("listen at {address}"))?;
+    let listener = TcpListener::bind(address).map_err(|error| {
+        let remedy =
+            "give `metrics` an address of this host with a port that no other program has (ss -ltnp)";
+        failure(ExitCode::Output, format!("listen at {address}: {error} ({remedy})"))
+    })?;
     let board = Arc::clone(board);
     spawn(move || {
         for stream in listener.incoming() {

@@ -279,7 +279,7 @@ impl<'a> Session<'a> {
         let start_ns = asked_ns.min(wait.at_ns.saturating_sub(wait.wait_ns));
         let frozen = ThreadsWindow {
             name: settings.name.clone(),
-            trigger: Trigger { reason, at_ns: first_ns, amount: wait.wait_ns },
+            trigger: Trigger::new(reason, first_ns, wait.wait_ns),
             limit_ns: limit.map_or(0, |limit| limit.as_nanos() as u64),
             wait,
             long_waits,

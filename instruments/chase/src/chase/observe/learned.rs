@@ -151,6 +151,10 @@ pub(super) fn learn(
         if most >= ENOUGH || most >= 2 && start.elapsed() > START / 2 {
             break;
         }
+        let lives = ProcessIdentity::of(root, place.process).is_ok_and(|process| process.lives(root));
+        if !lives {
+            return Err(failure(ExitCode::Peer, format!("{name} ended before its stream was known")));
+        }
         if start.elapsed() > START {
             return Err(failure(
                 ExitCode::Peer,
