@@ -93,13 +93,20 @@ impl Drop for Session {
     }
 }
 
+/// What the commands wrote to files, for a failure.
+fn pages(place: &Path) -> String {
+    let files = std::fs::read_dir(place).unwrap().map(|file| file.unwrap().path());
+    let texts = files.filter(|path| path.extension().is_some_and(|kind| kind == "txt"));
+    texts.map(|path| format!("{}:\n{}\n", path.display(), std::fs::read_to_string(&path).unwrap())).collect()
+}
+
 /// Runs all commands in one shell, as a reader does; the output of each.
 fn run(place: &Path, commands: &[&str]) -> Vec<Vec<String>> {
     let mut script = String::from("exec 2>&1\n");
     for command in commands {
         write!(script, "{command}\nstatus=$?; echo; echo \"{MARK} $status\"\n").unwrap();
     }
-    let output = place.join("session.txt");
+    let output = place.join("session.log");
     let file = std::fs::File::create(&output).unwrap();
     let programs = PathBuf::from(env!("CARGO_BIN_EXE_quaver"));
     let path = std::env::join_paths(
@@ -118,7 +125,8 @@ fn run(place: &Path, commands: &[&str]) -> Vec<Vec<String>> {
         match line.strip_prefix(MARK) {
             Some(status) => {
                 let number = outputs.len() - 1;
-                assert_eq!(status, " 0", "{}:\n{}", commands[number], outputs[number].join("\n"));
+                let (command, said) = (commands[number], outputs[number].join("\n"));
+                assert_eq!(status, " 0", "{command}:\n{said}\n{}", pages(place));
                 outputs.push(Vec::new());
             }
             None => outputs.last_mut().unwrap().push(line.trim_end().to_owned()),

@@ -166,7 +166,7 @@ pub mod stamp_flags {
     pub const RTP: u32 = 1 << 1;
     /// The stack dropped the packet; `drop_reason` says why.
     pub const DROPPED: u32 = 1 << 2;
-    /// The receive call only peeked.
+    /// A receive call peeked at the packet before one took it.
     pub const PEEKED: u32 = 1 << 3;
     /// The receive call returned several packets under one stamp (`recvmmsg`).
     pub const BATCHED: u32 = 1 << 4;

@@ -31,7 +31,7 @@ order; prove all that helped together by fresh blocks, against none; keep them, 
 What is safe: a setting's old value is on disk before it is changed. Ctrl-C takes everything back. After kill -9
 or a crash, `quaver tune revert` does. What somebody else changes meanwhile is left alone.
 
-What was kept is in profile.toml of the run as well: `quaver tune apply FILE` sets it again, on any host that has it.
+The run's profile.toml has the settings that were kept. `quaver tune apply FILE` applies them again, on any host that has them.
 
 Exit status: 0 the cure went to its end, whether or not anything was kept; 1 --fail-if holds; 2 usage, or nobody
 could confirm; 3 not permitted or not supported here; 6 a setting could not be put back, what was kept

@@ -137,7 +137,7 @@ pub struct Proof {
     pub verdict: TrialVerdict,
 }
 
-/// Where what was kept is set again at boot.
+/// Files that apply the kept settings at each boot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Persisted {
     /// The profile of settings.

@@ -56,7 +56,7 @@ impl<P: Place> Cure<'_, P> {
         }
         // They are in force: what goes wrong from here on is said beside that.
         if let Err(error) = self.record(&changes, &mut summary) {
-            summary.warnings.push(format!("what was kept is in no profile: {error:#}"));
+            summary.warnings.push(format!("no profile of the kept settings was written: {error:#}"));
         }
         summary.outcome = "proven".to_owned();
         Ok((summary, changes.into_iter().map(|change| change.knob).collect()))

@@ -44,7 +44,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use trial::{Arm, BlockEnd, Place, Rounds, Trial};
+use trial::{Arm, BlockEnd, Limit, Place, Rounds, RoundsEnd, Trial};
 
 /// Bare blocks before the plan is made: they show how blocks differ and how long one takes.
 const BARE_BLOCKS: u32 = 5;
@@ -352,17 +352,12 @@ impl<P: Place> Cure<'_, P> {
         trial.base.clear();
         let changes: Vec<_> = helping.iter().flat_map(|one| one.changes.clone()).collect();
         let mut together = [Arm { name: "all that helped".to_owned(), changes, ..Arm::default() }];
-        let design = Rounds {
-            first: 0,
-            count: plan.proof_rounds,
-            length,
-            seed: summary.seed ^ PROOF,
-            may_end_early: false,
-        };
-        let (blocks, whole) = trial.rounds(&mut together, design)?;
+        let design =
+            Rounds { first: 0, count: plan.proof_rounds, length, seed: summary.seed ^ PROOF, limit: None };
+        let (blocks, end) = trial.rounds(&mut together, design)?;
         let (effect, verdict) = judge_proof(&blocks, together[0].harmed);
         summary.proof_blocks = blocks;
-        if !whole {
+        if end == RoundsEnd::Interrupted {
             return Ok(ended(summary, "it was interrupted, and every setting was put back"));
         }
         summary.proof = Some(Proof { effect, verdict });
@@ -390,9 +385,11 @@ impl<P: Place> Cure<'_, P> {
         let length = Duration::from_nanos(plan.block_ns);
         let (mut first, mut rounds) = (0, Some(plan.rounds));
         while let Some(count) = rounds {
-            let design = Rounds { first, count, length, seed: summary.seed, may_end_early: true };
+            let limit = Limit { given: self.args.chase.duration, proof_blocks: 2 * plan.proof_rounds };
+            let design = Rounds { first, count, length, seed: summary.seed, limit: Some(limit) };
             let tried: Vec<bool> = arms.iter().map(Arm::is_tried).collect();
-            let (blocks, whole) = trial.rounds(&mut arms, design)?;
+            let (blocks, end) = trial.rounds(&mut arms, design)?;
+            let whole = end != RoundsEnd::Interrupted;
             let harmed: Vec<_> = arms.iter().map(|arm| arm.harmed).collect();
             let mut again = 0;
             let before = helping.len();
@@ -424,6 +421,13 @@ impl<P: Place> Cure<'_, P> {
             helping.retain(|at| arms[*at].withdrawn.is_none());
             for (arm, remedy) in arms.iter().zip(&mut summary.remedies) {
                 remedy.withdrawn.clone_from(&arm.withdrawn);
+            }
+            if let RoundsEnd::TimeOver(done) = end {
+                summary.warnings.push(format!(
+                    "the trial ended after {done} of {count} rounds, since its blocks took longer than planned and the rest of \
+                     the time is the proof's"
+                ));
+                break;
             }
             first += count;
             let left = self.args.chase.duration.saturating_sub(self.began.elapsed());

@@ -111,8 +111,9 @@ fn cure_with(
 ) -> (CureSummary, Option<Profile>) {
     let directory = tempfile::tempdir().unwrap();
     let seed_words = seed.to_string();
-    let words = ["cure", "--yes", "--for", "1h", "--seed", &seed_words];
-    let args = Line::parse_from([&words, more].concat()).args;
+    let given = if more.contains(&"--for") { &[][..] } else { &["--for", "1h"] };
+    let words = [&["cure", "--yes", "--seed", &seed_words][..], given].concat();
+    let args = Line::parse_from([&words[..], more].concat()).args;
     let (interrupt, progress) = (Interrupt::default(), Progress::timed(Duration::ZERO, true));
     let run = RunDir::create(directory.path(), "cure").unwrap();
     let site = World {
@@ -298,6 +299,25 @@ fn a_remedy_that_helps_and_loses_packets_is_taken_back_after_two_blocks() {
 }
 
 #[test]
+fn a_trial_leaves_the_proof_its_time() {
+    let second = Duration::from_secs(1);
+    // Ten blocks took 20 s, so sixteen of a proof take 32 s.
+    let limit = Limit { given: second * 60, proof_blocks: 16 };
+    assert!(!limit.is_reached(second * 28, second * 20, 10));
+    assert!(limit.is_reached(second * 29, second * 20, 10));
+    assert!(!limit.is_reached(second * 60, Duration::ZERO, 0), "nothing is known yet");
+
+    let machine = FakeMachine::new(&FILES);
+    let (summary, _) = cure_with(&machine, 3, |_, _| (100.0, 0.0), &nothing, &["--for", "1ns"]);
+    let over = "the trial ended after 0 of 16 rounds, since its blocks took longer than planned and the rest of the time is \
+                the proof's";
+    assert_eq!(summary.warnings, [over]);
+    assert_eq!(summary.outcome, "no remedy was found to help, so none is set");
+    assert!(summary.complete && summary.trial_blocks.is_empty() && summary.proof.is_none());
+    assert_eq!(texts(&machine), before());
+}
+
+#[test]
 fn what_helped_in_the_trial_and_not_in_the_proof_is_not_kept() {
     // So many blocks a trial of three remedies has at most.
     let passing = |[quota, _, _]: InForce, number| (if quota && number < 24 { 20.0 } else { 100.0 }, 0.0);
@@ -350,7 +370,10 @@ fn what_persists_is_the_profile_of_what_was_kept_and_a_host_that_takes_none_keep
             }
             None if !takes => {
                 let [warning] = &summary.warnings[..] else { panic!("{:?}", summary.warnings) };
-                assert!(warning.starts_with("what was kept is in no profile: writing "), "{warning}");
+                assert!(
+                    warning.starts_with("no profile of the kept settings was written: writing "),
+                    "{warning}"
+                );
             }
             other => panic!("{takes}: {other:?}"),
         }

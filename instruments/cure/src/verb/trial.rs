@@ -89,8 +89,36 @@ pub(super) struct Rounds {
     pub(super) count: u32,
     pub(super) length: Duration,
     pub(super) seed: u64,
-    /// Whether a remedy is tried no more once enough is known of it. A proof has all its rounds.
-    pub(super) may_end_early: bool,
+    /// What ends them before the last. None of a proof, which has all its rounds.
+    pub(super) limit: Option<Limit>,
+}
+
+/// A trial ends a remedy once enough is known of it, and all of them where only the time for the proof is left: what it has found
+/// by then is as valid, since e-values may be looked at after each round.
+#[derive(Clone, Copy)]
+pub(super) struct Limit {
+    /// The time given, from the cure's begin.
+    pub(super) given: Duration,
+    pub(super) proof_blocks: u32,
+}
+
+impl Limit {
+    /// Whether the proof needs what is left, after so many blocks of a trial that took `spent`.
+    pub(super) fn is_reached(self, elapsed: Duration, spent: Duration, blocks: usize) -> bool {
+        let block = spent / u32::try_from(blocks.max(1)).unwrap_or(u32::MAX);
+        elapsed + block * self.proof_blocks > self.given
+    }
+}
+
+/// How rounds ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RoundsEnd {
+    /// After the last, or without an arm left.
+    Whole,
+    /// By their limit, after so many.
+    TimeOver(u32),
+    /// By the user.
+    Interrupted,
 }
 
 impl Arm {
@@ -112,10 +140,15 @@ impl Arm {
 }
 
 impl<P: Place> Trial<'_, P> {
-    /// Goes through all rounds, and says whether the user let it. Void blocks stay in the list. Without an arm left it ends.
-    /// Nothing of it is in force afterwards.
-    pub(super) fn rounds(&mut self, arms: &mut [Arm], design: Rounds) -> anyhow::Result<(Vec<Block>, bool)> {
-        let Rounds { first, count: rounds, length, seed, may_end_early } = design;
+    /// Goes through all rounds, unless something ends them before. Void blocks stay in the list. Nothing of it is in force
+    /// afterwards.
+    pub(super) fn rounds(
+        &mut self,
+        arms: &mut [Arm],
+        design: Rounds,
+    ) -> anyhow::Result<(Vec<Block>, RoundsEnd)> {
+        let Rounds { first, count: rounds, length, seed, limit } = design;
+        let started = Instant::now();
         let mut blocks: Vec<Block> = Vec::new();
         let mut none = Arm { name: "no remedy".to_owned(), ..Arm::default() };
         // Watched once: the kernel takes its time to let go of a watch.
@@ -124,6 +157,10 @@ impl<P: Place> Trial<'_, P> {
         for round in 0..rounds {
             if !arms.iter().any(Arm::is_tried) || !none.is_tried() {
                 break;
+            }
+            let over = |limit: Limit| limit.is_reached(self.began.elapsed(), started.elapsed(), blocks.len());
+            if limit.is_some_and(over) {
+                return Ok((blocks, RoundsEnd::TimeOver(round)));
             }
             let (begun, base) = (blocks.len(), self.base.len());
             for number in block_order(seed, first + round, arms.len() + 1) {
@@ -135,7 +172,7 @@ impl<P: Place> Trial<'_, P> {
                 }
                 let place = (first + round, number);
                 let Some(block) = self.one(arm, place, length, writers.as_mut())? else {
-                    return Ok((blocks, false));
+                    return Ok((blocks, RoundsEnd::Interrupted));
                 };
                 blocks.push(block);
                 arms.iter_mut().for_each(|arm| arm.leave_alone(&self.left_alone));
@@ -146,11 +183,12 @@ impl<P: Place> Trial<'_, P> {
                 }
             }
             let remedies = arms.len();
-            for (at, arm) in arms.iter_mut().enumerate().filter(|(_, arm)| may_end_early && arm.is_tried()) {
+            for (at, arm) in arms.iter_mut().enumerate().filter(|(_, arm)| limit.is_some() && arm.is_tried())
+            {
                 arm.settled = settled(&blocks, at + 1, remedies, rounds - round - 1);
             }
         }
-        Ok((blocks, true))
+        Ok((blocks, RoundsEnd::Whole))
     }
 
     /// One block of an arm; none where the user ended it. Its settings are in force for the block alone.

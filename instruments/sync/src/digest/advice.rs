@@ -124,7 +124,7 @@ fn of_lock(lock: &LockSummary, contention: &ContentionSummary, names: &SyncNames
     all
 }
 
-/// A lock whose owner is kept from its CPU by threads less urgent than who waits. At the end of a chain each lock on the way has to
+/// A lock whose owner is kept from its CPU by threads less urgent than its waiters. At the end of a chain each lock on the way has to
 /// pass the priority on.
 fn inherit(lock: &LockSummary, contention: &ContentionSummary, names: &SyncNames) -> Option<Advice> {
     let one = &lock.figures;
@@ -140,7 +140,7 @@ fn inherit(lock: &LockSummary, contention: &ContentionSummary, names: &SyncNames
         gain: None,
         at_most: false,
         evidence: vec![format!(
-            "{of} waited {} for their CPUs behind threads less urgent than who waited for it ({}): {} of the wait.",
+            "{of} waited {} for their CPUs behind threads less urgent than its waiters ({}): {} of the wait.",
             time(one.inverted_ns),
             threads(&one.inverted_by, names),
             Cell::part(one.inverted_ns, one.wait.total_ns)

@@ -226,7 +226,7 @@ pub enum Pattern {
     Barging,
     /// Two threads and more waited nearly always, behind holds of many owners none of which was long.
     Convoy,
-    /// An owner less urgent than who waited for the lock had to wait for its CPU behind a thread less urgent than that, too.
+    /// An owner less urgent than a waiter waited for its CPU behind another thread that is less urgent than that waiter.
     PriorityInversion,
 }
 
@@ -300,7 +300,7 @@ pub struct LockFigures {
     pub crowded_ns: u64,
     /// Holds by threads that had asked later than one that waited, counted for each who waited.
     pub overtaken: Sums,
-    /// Time that owners less urgent than who waited had to wait for their CPUs behind threads less urgent than that, too. So it
+    /// Time that owners less urgent than a waiter waited for their CPUs behind other threads less urgent than that waiter. So it
     /// is of the thread at the end of a chain, where the owner waited for another lock.
     pub inverted_ns: u64,
     /// The part of it at the ends of chains.

@@ -61,8 +61,8 @@ pub(super) struct Behind {
 }
 
 impl Behind {
-    /// Whether somebody so urgent waits in vain: both are less urgent. A thread as urgent as who waits would gain nothing by that
-    /// one's priority.
+    /// Whether a waiter of this urgency waits in vain: both are less urgent. A thread as urgent as the waiter would gain nothing by
+    /// the waiter's priority.
     pub(super) fn inverts(self, waits_at: Option<i16>) -> bool {
         let is_less = |other: Option<i16>| waits_at.zip(other).is_some_and(|(own, its)| its > own);
         is_less(self.priority) && is_less(self.own) && self.thread != ThreadId(0)
