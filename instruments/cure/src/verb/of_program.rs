@@ -49,7 +49,8 @@ pub(super) fn choose(
     let class = |to: &str| vec![Change::new(Knob::Class { tid: launcher }, to)];
     let mut first = Vec::new();
     if asked(MORE_CPUS) && online.iter().any(|cpu| !allowed.contains(cpu)) {
-        let (what, risk) = ("the program was started with few CPUs", "it takes time from others on the rest");
+        let (what, risk) =
+            ("the program was started with few CPUs", "programs on the other CPUs get less time");
         first.push(candidate(MORE_CPUS, what, risk, part(studied.crowded), cpus(&online)));
     }
     let pin = studied.advice.iter().find(|one| one.kind == "pin");
@@ -60,18 +61,18 @@ pub(super) fn choose(
     }
     let waits = studied.behind_others >= WORTH;
     if asked(CLASS_BATCH) && (waits || named(CLASS_BATCH)) {
-        let (what, risk) = ("who wakes up takes its CPUs at once", "its threads wake up later");
+        let (what, risk) = ("its threads preempt each other when they wake", "its threads wake up later");
         first.push(candidate(CLASS_BATCH, what, risk, part(studied.behind_others), class("batch")));
     }
     if asked(CLASS_FIFO) && (waits || named(CLASS_FIFO)) {
         let limit = root.text("/proc/sys/kernel/sched_rt_runtime_us").unwrap_or_default();
         if limit.trim().starts_with('-') {
-            let why = "nothing limits real-time threads here, so that it could lock up the host";
+            let why = "nothing limits real-time threads here, so it could lock up the host";
             untried(&mut choice, CLASS_FIFO, why, "kernel.sched_rt_runtime_us = 950000");
         } else if args.allow == Allow::Receiver {
             untried(&mut choice, CLASS_FIFO, "ordinary threads would wait for it", "--allow host");
         } else {
-            let (what, risk) = ("others take its CPUs", "ordinary threads wait for as long as it works");
+            let (what, risk) = ("others take its CPUs", "ordinary threads wait while it runs");
             let changes = class(FIRST_REALTIME);
             first.push(candidate(CLASS_FIFO, what, risk, part(studied.behind_others), changes));
         }
