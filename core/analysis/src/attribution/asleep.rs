@@ -77,7 +77,7 @@ impl Question<'_, '_> {
     fn interruptible(&self, absence: &Absence, wake: Option<Wakeup>, until_ns: i64) -> Option<CauseKey> {
         let sleep = self.event(absence.sleep?);
         if sleep.detail & Sleep::FOR_DISK != 0 {
-            return Some(DISK);
+            return Some(disk(0));
         }
         // Signals of the socket (SIGIO) wake it in other calls than those that receive.
         if wake.is_some_and(|wake| wake.context == WakeContext::Stream) {
@@ -112,10 +112,7 @@ impl Question<'_, '_> {
             SleepObject::Anonymous => peer("an event descriptor"),
             SleepObject::Child => peer("another process"),
             // A disk's interrupt ends the wait for it; a thread does where a process serves the file system.
-            SleepObject::File if waker == 0 => Some(DISK),
-            SleepObject::File => {
-                Some(CauseKey::new("disk", Detail::Ended("wait for a disk or file system", 0, waker)))
-            }
+            SleepObject::File => Some(disk(waker)),
             SleepObject::Peer => peer("another thread or process"),
             SleepObject::Unknown if waker != 0 => peer("another thread or process"),
             SleepObject::Unknown => {
@@ -266,12 +263,15 @@ const fn end(ended: u32, state: HolderState) -> CauseKey {
 /// What a request to io_uring waits for, where the kernel gave it to a worker.
 const fn io_work(worker: u32, state: HolderState) -> CauseKey {
     match state {
-        HolderState::WaitedForDisk => DISK,
+        HolderState::WaitedForDisk => disk(0),
         _ => CauseKey::new("peer-wait", Detail::Awaited("its request to io_uring", worker)),
     }
 }
 
-const DISK: CauseKey = CauseKey::plain("disk", "wait for a disk or file system");
+const fn disk(ended_by: u32) -> CauseKey {
+    CauseKey::new("disk", Detail::Ended("wait for a disk or file system", 0, ended_by))
+}
+
 const KERNEL_WAIT: CauseKey = CauseKey::plain("kernel-wait", "wait in the kernel");
 
 /// The thread that made a wake-up in a system call or fault of its own; 0 where none did, or it is not known.
