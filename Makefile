@@ -1,7 +1,7 @@
 # Every target says what it installs before it does, and installs only what it needs.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo test lint book bench truth traces kernel dist
+.PHONY: help setup build install demo test weekly lint book bench truth traces kernel dist
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,10 @@ demo: setup ## chase a stream made on this machine for ten seconds
 test: ## install what testing needs and run all tests
 	@scripts/setup.sh test
 	@scripts/test.sh
+
+weekly: build ## what takes hours: fuzzers, sanitizers, another architecture, faults put into the pure crates
+	@scripts/setup.sh test
+	@scripts/weekly.sh
 
 lint: ## format, clippy, dependencies, repository rules
 	@scripts/setup.sh build

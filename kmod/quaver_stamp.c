@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stamps each packet at netif_receive_skb and hands the stamps to one reader, as records of 32 bytes.
+ * Stamps each packet at netif_receive_skb and hands the stamps to one reader, as records of 40 bytes.
  *
  *   /dev/quaver_stamp        raw cycles; whoever reads converts them
  *   /dev/quaver_stamp_clock  CLOCK_REALTIME nanoseconds, converted here: the baseline to compare with
+ *   /dev/quaver_stamp_none   0: what the checkpoints around a stamp take by themselves
  *
  * The hook is in place while a device is open, for packets of the network namespace that opened it. Interrupts are off around
  * the stamp. A read returns whole records and never waits: 0 bytes mean that there are none now.
@@ -35,12 +36,13 @@ MODULE_PARM_DESC(records, "Records that a CPU has room for, a power of two (64 t
 struct stamp_record {
 	u64 stamp;
 	u64 kernel_ns;      /* skb->tstamp: the key by which a capture finds its packet */
+	u64 before_cycles;  /* of the checkpoint before the stamp */
 	u32 length;         /* with the link header */
 	u32 interface;
 	u32 between_cycles; /* from one checkpoint before the stamp to one behind it */
 	u32 cpu;
 };
-static_assert(sizeof(struct stamp_record) == 32);
+static_assert(sizeof(struct stamp_record) == 40);
 
 /* Written by its CPU alone with interrupts off, read by the one reader. */
 struct stamp_ring {
@@ -51,14 +53,19 @@ struct stamp_ring {
 	u64 lost_told; /* the reader's */
 };
 
+/* How packets are stamped while its device is open. */
+struct stamp_way {
+	struct miscdevice device;
+	void (*at_receive)(void *unused, struct sk_buff *skb);
+};
+
 static DEFINE_PER_CPU(struct stamp_ring, rings);
 static DEFINE_MUTEX(reading);
-static bool is_open;
-static bool by_clock;
+static struct stamp_way *open_way; /* none while no device is open */
 static struct net *name_space;
 static struct tracepoint *receive;
 
-static void write_record(const struct sk_buff *skb, u64 stamp, u64 between)
+static void write_record(const struct sk_buff *skb, u64 before, u64 stamp, u64 after)
 {
 	struct stamp_ring *ring = this_cpu_ptr(&rings);
 	u32 head = ring->head;
@@ -71,18 +78,20 @@ static void write_record(const struct sk_buff *skb, u64 stamp, u64 between)
 	}
 	record->stamp = stamp;
 	record->kernel_ns = ktime_to_ns(skb->tstamp);
+	record->before_cycles = before;
 	record->length = skb->len;
 	/* The data begin behind the link header by now. */
 	if (skb_mac_header_was_set(skb))
 		record->length += skb->data - skb_mac_header(skb);
 	record->interface = skb->dev->ifindex;
-	record->between_cycles = min_t(u64, between, U32_MAX);
+	record->between_cycles = min_t(u64, after - before, U32_MAX);
 	record->cpu = smp_processor_id();
 	/* Pairs with the acquire in copy_ring: a record is whole before it is seen. */
 	smp_store_release(&ring->head, head + 1);
 }
 
-static void at_receive(void *unused, struct sk_buff *skb)
+/* Compiled once for each way, so that nothing but the stamp lies between the checkpoints. */
+static __always_inline void stamp_packet(const struct sk_buff *skb, u64 (*stamp_now)(void))
 {
 	unsigned long flags;
 	u64 before, stamp;
@@ -91,9 +100,34 @@ static void at_receive(void *unused, struct sk_buff *skb)
 		return;
 	local_irq_save(flags);
 	before = rdtsc_ordered();
-	stamp = by_clock ? ktime_get_real_ns() : rdtsc();
-	write_record(skb, stamp, rdtsc_ordered() - before);
+	stamp = stamp_now();
+	write_record(skb, before, stamp, rdtsc_ordered());
 	local_irq_restore(flags);
+}
+
+static __always_inline u64 no_stamp(void)
+{
+	return 0;
+}
+
+static __always_inline u64 raw_stamp(void)
+{
+	return rdtsc();
+}
+
+static void receive_none(void *unused, struct sk_buff *skb)
+{
+	stamp_packet(skb, no_stamp);
+}
+
+static void receive_raw(void *unused, struct sk_buff *skb)
+{
+	stamp_packet(skb, raw_stamp);
+}
+
+static void receive_clock(void *unused, struct sk_buff *skb)
+{
+	stamp_packet(skb, ktime_get_real_ns);
 }
 
 static void free_rings(void)
@@ -125,58 +159,48 @@ static int make_rings(void)
 	return 0;
 }
 
-static int begin(bool clock)
+static int begin(struct stamp_way *way)
 {
 	int error;
 
-	if (is_open)
+	if (open_way)
 		return -EBUSY;
 	error = make_rings();
 	if (error)
 		return error;
-	by_clock = clock;
 	name_space = get_net(current->nsproxy->net_ns);
-	error = tracepoint_probe_register(receive, at_receive, NULL);
+	error = tracepoint_probe_register(receive, way->at_receive, NULL);
 	if (error) {
 		put_net(name_space);
 		free_rings();
 		return error;
 	}
-	is_open = true;
+	open_way = way;
 	return 0;
 }
 
-static int open_device(bool clock)
+static int open_device(struct inode *inode, struct file *file)
 {
+	struct stamp_way *way = container_of(file->private_data, struct stamp_way, device);
 	int error;
 
 	if (!ns_capable(current->nsproxy->net_ns->user_ns, CAP_NET_RAW))
 		return -EPERM;
 	mutex_lock(&reading);
-	error = begin(clock);
+	error = begin(way);
 	mutex_unlock(&reading);
 	return error;
-}
-
-static int open_raw(struct inode *inode, struct file *file)
-{
-	return open_device(false);
-}
-
-static int open_clock(struct inode *inode, struct file *file)
-{
-	return open_device(true);
 }
 
 static int release_device(struct inode *inode, struct file *file)
 {
 	mutex_lock(&reading);
-	tracepoint_probe_unregister(receive, at_receive, NULL);
+	tracepoint_probe_unregister(receive, open_way->at_receive, NULL);
 	/* No CPU is in the hook any more. */
 	tracepoint_synchronize_unregister();
 	put_net(name_space);
 	free_rings();
-	is_open = false;
+	open_way = NULL;
 	mutex_unlock(&reading);
 	return 0;
 }
@@ -230,23 +254,21 @@ static ssize_t read_device(struct file *file, char __user *to, size_t most, loff
 	return all;
 }
 
-static const struct file_operations raw_operations = {
+static const struct file_operations operations = {
 	.owner = THIS_MODULE,
-	.open = open_raw,
+	.open = open_device,
 	.read = read_device,
 	.release = release_device,
 };
-static const struct file_operations clock_operations = {
-	.owner = THIS_MODULE,
-	.open = open_clock,
-	.read = read_device,
-	.release = release_device,
-};
-static struct miscdevice raw_device = {
-	.minor = MISC_DYNAMIC_MINOR, .name = "quaver_stamp", .mode = 0600, .fops = &raw_operations,
-};
-static struct miscdevice clock_device = {
-	.minor = MISC_DYNAMIC_MINOR, .name = "quaver_stamp_clock", .mode = 0600, .fops = &clock_operations,
+
+#define WAY(device_name, hook) { \
+	.device = { .minor = MISC_DYNAMIC_MINOR, .name = device_name, .mode = 0600, .fops = &operations }, \
+	.at_receive = hook, \
+}
+static struct stamp_way ways[] = {
+	WAY("quaver_stamp", receive_raw),
+	WAY("quaver_stamp_clock", receive_clock),
+	WAY("quaver_stamp_none", receive_none),
 };
 
 /* The kernel exports the list of its tracepoints, not this one. */
@@ -256,31 +278,38 @@ static void find_receive(struct tracepoint *one, void *unused)
 		receive = one;
 }
 
+static void remove_devices(int count)
+{
+	while (count--)
+		misc_deregister(&ways[count].device);
+}
+
 static int __init start(void)
 {
-	int error;
+	int way, error;
 
 	if (records < LEAST_RECORDS || records > MOST_RECORDS || !is_power_of_2(records))
 		return -EINVAL;
 	for_each_kernel_tracepoint(find_receive, NULL);
 	if (!receive)
 		return -ENOENT;
-	error = misc_register(&raw_device);
-	if (error)
-		return error;
-	error = misc_register(&clock_device);
-	if (error)
-		misc_deregister(&raw_device);
-	return error;
+	for (way = 0; way < ARRAY_SIZE(ways); way++) {
+		error = misc_register(&ways[way].device);
+		if (error) {
+			remove_devices(way);
+			return error;
+		}
+	}
+	return 0;
 }
 
 static void __exit end(void)
 {
-	misc_deregister(&clock_device);
-	misc_deregister(&raw_device);
+	remove_devices(ARRAY_SIZE(ways));
 }
 
 module_init(start);
 module_exit(end);
 MODULE_DESCRIPTION("Stamps of received packets in raw cycles, for quaver capture --stamp raw");
+MODULE_VERSION("0.2.0");
 MODULE_LICENSE("GPL");

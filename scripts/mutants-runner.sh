@@ -4,8 +4,8 @@ set -euo pipefail
 program=$1
 shift
 tree=$(git rev-parse --show-toplevel)
-file=$(git -C "$tree" diff --name-only -- crates | head -n 1)
-crate=$(basename "$(dirname "${file%%/src/*}/x")" | tr - _)
+file=$(git -C "$tree" diff --name-only -- '*.rs' | head -n 1)
+crate=$(sed -n 's/^name = "\(.*\)"/\1/p' "$tree/${file%%/src/*}/Cargo.toml" | head -n 1 | tr - _)
 case $(basename "$program") in
 "$crate"-*)
     # The first folder or file below src is the first part of the tests' paths.

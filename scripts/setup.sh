@@ -37,6 +37,7 @@ test  valgrind        valgrind     counts misses beside quaver sim
 test  libclang-rt-dev -            has clang's sanitizers, under which programs are recorded
 test  libjemalloc2    -            is an allocator that recorded programs bring
 test  libtcmalloc-minimal4 -       is another
+test  default-jdk-headless javac   builds a program whose waits are its virtual machine's
 test  golang-go       go           builds a program whose runtime waits by itself
 test  dpkg-dev        dpkg-shlibdeps finds the C library that a package needs
 test  umoci           umoci        unpacks the container image

@@ -2,5 +2,11 @@
 
 fn main() {
     #[cfg(feature = "bpf")]
-    quaver_bpf_build::compile(&["capture", "capture_cycles", "capture_device", "capture_raw"]);
+    quaver_bpf_build::compile(&[
+        "capture",
+        "capture_cycles",
+        "capture_device",
+        "capture_raw",
+        "capture_cost",
+    ]);
 }

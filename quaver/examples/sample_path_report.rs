@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let digest = digest(&facts, &packets, run());
     let mut file = std::io::BufWriter::new(std::fs::File::create(&path)?);
-    digest.write_html(&mut file)?;
+    quaver_view::write_html(&mut file, &digest.document())?;
     writeln!(std::io::stdout(), "{}", known(&digest))?;
     Ok(())
 }

@@ -47,7 +47,14 @@ fn quantities_need_known_units_and_sensible_values() {
     refused(&["source", "127.0.0.1:9", "--rate", "135000"], "has no unit");
     refused(&["source", "127.0.0.1:9", "--rate", "100Gbit/s"], "out of reach");
     refused(&["source", "127.0.0.1:9", "--period", "1ns"], "out of reach");
+    refused(&["probe", ""], "a value is required for '[HOST[:PORT]]'");
+    refused(&["probe", "127.0.0.1", "--port", "0"], "0 is not in 1..");
+    refused(&["serve", "--max-rate", "0"], "0 is not in 1..");
     refused(&["source", "nowhere"], "name a host and a port, HOST:PORT");
+    refused(&["source", "127.0.0.1:0"], "nothing listens on port 0: give a port from 1 to 65535");
+    refused(&["chase", "--listen", "70000"], "a port is a number up to 65535");
+    refused(&["probe", "127.0.0.1:70000"], "127.0.0.1:70000: a port is a number from 1 to 65535");
+    refused(&["chase", "--pid", "receiver"], "give a whole number without a sign");
     refused(&["source", "127.0.0.1:9", "--cpu", "4000"], "--cpu 4000: this process may use CPUs");
     refused(&["chase", "--fail-if", "lateness.packets"], "has no operator");
     refused(&["export", "runs/x"], "--perfetto|--late-csv");
@@ -95,6 +102,52 @@ fn a_full_device_behind_standard_output_ends_with_6() {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let output = quaver(args).stdout(full).output().unwrap();
         assert_eq!(code(&output), Some(6), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("writing to standard output: "), "{args:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_path_that_leads_nowhere_is_named_with_the_remedy() {
+    for (args, status) in [
+        (&["tune", "apply", "/nowhere/profile"][..], 5),
+        (&["capture", "-i", "lo", "-o", "/nowhere/x.pcapng", "--for", "1s"], 6),
+    ] {
+        let output = run(args);
+        let said = stderr(&output);
+        assert_eq!(code(&output), Some(status), "{args:?}: {said}");
+        assert!(
+            said.contains("/nowhere/") && said.trim_end().ends_with("; check the path"),
+            "{args:?}: {said}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_file_is_bad_input_with_a_remedy() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name).display().to_string();
+    std::fs::create_dir(at("directory")).unwrap();
+    std::os::unix::fs::symlink("loop", at("loop")).unwrap();
+    std::fs::write(at("empty"), "").unwrap();
+    let through_a_file = at("empty/x");
+    for file in [&at("directory"), &at("loop"), &through_a_file] {
+        for verb in [
+            &["serve", "--port", "0", "--test-port", "0", "--key-file"][..],
+            &["probe", "127.0.0.1", "--port", "9", "--key-file"],
+            &["study", "run", "--lab", "loopback"],
+            &["jitlat", "-f"],
+        ] {
+            let output = run(&[verb, &[file]].concat());
+            assert_eq!(code(&output), Some(5), "{verb:?} {file}: {}", stderr(&output));
+            assert!(stderr(&output).ends_with("; check the path\n"), "{verb:?} {file}: {}", stderr(&output));
+        }
+    }
+    let output = run(&["analyze", &through_a_file]);
+    assert_eq!(code(&output), Some(5), "{}", stderr(&output));
+    for verb in [&["analyze"][..], &["runs", "--root"]] {
+        let output = run(&[verb, &["/"]].concat());
+        assert_eq!(code(&output), Some(5), "{verb:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("list /: it is no place of runs"), "{verb:?}: {}", stderr(&output));
     }
 }
 

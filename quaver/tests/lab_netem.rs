@@ -1,6 +1,6 @@
-//! What netem of a stock kernel does to a stream is the truth that `quaver probe` is held to, in a guest of the QEMU lab. Its
-//! counters give each count, but for the packets that end a flow. What it draws at random lies within bounds that one correct run
-//! of a thousand million leaves.
+//! What netem of a stock kernel does to a stream is the truth that `quaver probe` and `quaver sink` are held to, in a guest of the
+//! QEMU lab. Its counters give each count of a probe, but for the packets that end a flow; what it is told to do packet by packet
+//! gives those of the sink. What it draws at random lies within bounds that one correct run of a thousand million leaves.
 
 mod lab_guest;
 
@@ -40,6 +40,25 @@ arm copies 500 1ms duplicate 10%
 arm delay 500 1ms delay 20ms
 arm spread 500 1ms delay 20ms 5ms
 arm order 250 4ms delay 10ms reorder 100% gap 5
+hear() {
+    name=$1 period=$2
+    shift 2
+    tc qdisc replace dev eth0 parent 1:2 handle 2: netem \"$@\"
+    far /init sink 10.9.0.2:2670 --for 60s --count 200 --receive block -q -o /tmp/$name --json >/tmp/summary &
+    sink=$!
+    await far grep -q :0A6E /proc/net/udp
+    /init source 10.9.0.2:2670 --dscp 4 --count 1500 --period $period --pace sleep -q >/dev/null
+    wait $sink
+    say $name
+    cat /tmp/summary
+    say $name-packets
+    /init export /tmp/$name/sink* --csv samples -o -
+    tc qdisc del dev eth0 parent 1:2
+}
+hear sink-nothing 1ms delay 0ms
+hear sink-alternate 1ms loss state 100% 100%
+hear sink-copies 1ms duplicate 100%
+hear sink-order 4ms delay 10ms reorder 100% gap 5
 ";
 
 /// One arm: what quaver says, what netem counted, and times of sending and arrival of each packet that came, by its number.
@@ -132,6 +151,7 @@ fn counts_and_delays_of_a_path_are_those_of_netem() {
 
     spread(&arm("spread"), &delay);
     order(&arm("order"));
+    sink(&parts);
 }
 
 /// netem draws each delay evenly from 15 to 25 ms. The path adds at least nothing, and mostly no more than it added to any packet
@@ -169,4 +189,42 @@ fn order(order: &Arm) {
     let mut expected: Vec<u64> = (0..ORDERED).collect();
     expected.chunks_mut(5).for_each(|five| five[2..].rotate_right(1));
     assert_eq!(arrivals.iter().map(|(number, ..)| *number).collect::<Vec<_>>(), expected);
+}
+
+/// Packets that a sink counts.
+const HEARD: u64 = 200;
+
+/// A sink learns a stream before it measures, so that it hears a part of what netem was given. That part is a piece of the planted
+/// order without a gap, and its counts are those of the piece.
+fn sink(parts: &BTreeMap<String, String>) {
+    let piece = |name: &str, planted: fn(u64) -> [u64; 10]| {
+        let summary: Value = serde_json::from_str(&parts[name]).unwrap();
+        let counts =
+            ["received", "duplicates", "reordered"].map(|of| summary["losses"][of].as_u64().unwrap());
+        let rows = parts[&format!("{name}-packets")].lines().skip(1);
+        let heard: Vec<u64> = rows.map(|row| row.split(',').next().unwrap().parse().unwrap()).collect();
+        assert_eq!(heard.len() as u64, HEARD, "{name}");
+        let whole: Vec<u64> = (0..150).flat_map(planted).collect();
+        let found = whole.windows(heard.len()).any(|piece| piece == heard);
+        assert!(found, "{name}: {heard:?}");
+        (counts, heard)
+    };
+    assert_eq!(piece("sink-nothing", |n| std::array::from_fn(|at| 10 * n + at as u64)).0, [HEARD, 0, 0]);
+    // Every other packet, from the second on.
+    assert_eq!(
+        piece("sink-alternate", |n| std::array::from_fn(|at| 20 * n + 2 * at as u64 + 1)).0,
+        [HEARD, 0, 0]
+    );
+    // Each twice.
+    let (counts, heard) = piece("sink-copies", |n| std::array::from_fn(|at| 5 * n + at as u64 / 2));
+    let copies = heard.windows(2).filter(|pair| pair[0] == pair[1]).count() as u64;
+    assert_eq!(counts, [HEARD, copies, 0]);
+    // Every fifth overtakes two.
+    let (counts, heard) = piece("sink-order", |n| [0, 1, 4, 2, 3, 5, 6, 9, 7, 8].map(|at| 10 * n + at));
+    let mut greatest = 0;
+    let behind = heard.iter().filter(|number| {
+        greatest = greatest.max(**number);
+        **number < greatest
+    });
+    assert_eq!(counts, [HEARD, 0, behind.count() as u64]);
 }

@@ -163,7 +163,11 @@ fn joined_with_its_own_stamps(name: &str, how: &str) {
         let its = sent[usize::try_from(got.number).unwrap()];
         // The receiver cannot be told of it before it was sent, nor after it was read. A stamp of the packet before or after
         // would be, wherever the socket was empty, which it mostly is.
-        assert!(its.before_ns <= ready_ns + bound_ns, "row {row}: {got:?} came at {ready_ns}, was {its:?}");
+        let around = &received[call.saturating_sub(2)..(call + 2).min(received.len())];
+        assert!(
+            its.before_ns <= ready_ns + bound_ns,
+            "row {row}: came at {ready_ns}, was read at {app_ns}, by {got:?}, was {its:?}; calls around: {around:?}"
+        );
         assert!(ready_ns <= app_ns, "row {row}: {got:?} came at {ready_ns}, was read at {app_ns}");
         judged += 1;
     }

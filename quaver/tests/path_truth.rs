@@ -8,13 +8,15 @@ mod cases;
 #[path = "path_truth/skewed.rs"]
 mod skewed;
 
-use bench::{Bench, counted};
+use bench::{Bench, PACKETS, counted};
 use cases::Case;
 use quaver_analysis::path::arrival::{Numbering, classify};
 use quaver_analysis::path::direction::Direction;
 use quaver_analysis::path::reordering::reordered;
-use quaver_path_flow::{FlowSchedule, FlowSpec, Received, TestSocket, Transport, receive_flow, send_flow};
-use quaver_path_record::{Completion, Directions, Progress};
+use quaver_path_flow::{
+    DscpChanges, FlowSchedule, FlowSpec, Received, TestSocket, Transport, receive_flow, send_flow,
+};
+use quaver_path_record::{ClientOptions, Completion, Directions, Progress};
 use quaver_testbed::relay::script::{Rule, Script};
 use quaver_testbed::relay::truth::{Reader, Truth};
 use quaver_testbed::relay::{Keep, Relay, RelayOptions};
@@ -84,6 +86,22 @@ fn the_extent_of_reordering_is_that_of_the_relay() {
                 reordered(&firsts).iter().map(|packet| (packet.sequence, packet.extent())).collect();
             let expected: Vec<(u64, u64)> = (5..200).step_by(20).map(|place| (place, later.into())).collect();
             assert_eq!(found, expected, "{:?}", flow.direction);
+        }
+    }
+}
+
+#[test]
+fn packets_whose_dscp_the_relay_clears_are_counted() {
+    for listen in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
+        // The relay sends all it passes on unmarked.
+        for (dscp, changed) in [(46, PACKETS), (0, 0)] {
+            let bench = Bench::start(listen, Script::default(), None);
+            let options = ClientOptions { dscp, ..bench.options() };
+            let (outcome, _) = bench.measure(&options, &mut |_, _| {});
+            for flow in &outcome.flows {
+                let found = flow.receiver.unwrap().dscps;
+                assert_eq!(found, DscpChanges { packets: changed, last: 0 }, "{:?}", flow.direction);
+            }
         }
     }
 }

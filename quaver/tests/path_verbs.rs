@@ -158,6 +158,38 @@ fn without_a_server_nothing_is_left_behind() {
 }
 
 #[test]
+fn ports_that_another_has_are_an_error_that_is_said_once() {
+    let taken = std::net::TcpListener::bind("[::]:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    for options in [&["--bind", "127.0.0.1"][..], &["--bind", "::1"], &[]] {
+        let output = quaver(&["serve", "--port", &port, "--test-port", "0"]).args(options).output().unwrap();
+        expect(&output, 6);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.lines().count(), 1, "{options:?}: {said}");
+        assert!(said.starts_with("quaver: serving: listen at TCP "), "{options:?}: {said}");
+    }
+    // At a port that the system chose for one address, the other is listened at, too.
+    let mut server = quaver(&["serve", "--port", "0", "--test-port", "0", "--owamp", "0", "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(server.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let said: Vec<String> = lines.filter(|line| !line.contains("not confined")).take(4).collect();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(!said.iter().any(|line| line.contains("Permission denied")), "{said:?}");
+    assert_eq!(said.iter().filter(|line| line.contains("listening on [::]:")).count(), 2, "{said:?}");
+    // Where another port of it is open, what stays closed is the only error: the protocol that was asked for.
+    let output =
+        quaver(&["serve", "--bind", "127.0.0.1", "--port", "0", "--test-port", "0", "--owamp", &port])
+            .output()
+            .unwrap();
+    expect(&output, 6);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said.matches("in use").count(), 1, "{said}");
+}
+
+#[test]
 fn a_wrong_key_is_refused_and_the_right_one_serves() {
     let place = tempfile::tempdir().unwrap();
     let (right, wrong) = (place.path().join("right"), place.path().join("wrong"));

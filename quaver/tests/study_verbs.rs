@@ -135,6 +135,21 @@ fn a_study_over_loopback_measures_every_cell_once_and_reads_the_same_again() {
         [std::fs::read(run.join("summary.json")).unwrap(), std::fs::read(run.join("report.html")).unwrap()];
     assert!(before == after, "the same cells give the same bytes");
     assert_eq!(cells(&run), kept);
+
+    // A cell that lost its stamps is noticed; its figures hold.
+    std::fs::remove_file(run.join("cells").join(&kept[3].0).with_extension("parquet")).unwrap();
+    let page =
+        Command::new(env!("CARGO_BIN_EXE_quaver")).args(["analyze", "--json"]).arg(&run).output().unwrap();
+    let mut without = json(&page);
+    let warnings = without["warnings"].as_array_mut().unwrap();
+    let lost = warnings.pop().unwrap();
+    let name = kept[3].0.replace("json", "parquet");
+    let said = format!(
+        "the stamps of 1 of {} cells are gone, for example cells/{name}: copy the run whole",
+        kept.len()
+    );
+    assert!(lost.as_str().unwrap().starts_with(&said), "{lost}");
+    assert_eq!(without["ranking"], summary["ranking"]);
 }
 
 #[test]
@@ -236,6 +251,22 @@ fn check_paper(place: &Place, summary: &Value) {
     assert!(text(&report).contains("id=\"figure-generator-time\"") && page.contains("The paper's figures"));
     let place_of = |words: &str| page.find(words).unwrap_or_else(|| panic!("{words}: {page}"));
     assert!(place_of("Generator") < place_of("Ranking"), "the verdict on the generator comes first");
+
+    // A copy of a part of it draws no figure less without a word.
+    let counted = cells(&run).into_iter().find(|(_, octets)| !text(octets).contains("\"discarded\":\""));
+    let counted = counted.map(|(name, _)| format!("cells/{}", name.replace("json", "parquet")));
+    for gone in
+        ["generator.parquet", "dummy.parquet", "wake-up-idle.parquet"].into_iter().chain(counted.as_deref())
+    {
+        let (there, aside) = (run.join(gone), place.directory.path().join("aside"));
+        std::fs::rename(&there, &aside).unwrap();
+        let refused = Command::new(env!("CARGO_BIN_EXE_quaver")).arg("analyze").arg(&run).output().unwrap();
+        assert_eq!(refused.status.code(), Some(5), "{gone}: {}", text(&refused.stderr));
+        let said = format!("open {}: it is missing", there.display());
+        assert!(text(&refused.stderr).contains(&said), "{gone}: {}", text(&refused.stderr));
+        std::fs::rename(&aside, &there).unwrap();
+    }
+    assert!(std::fs::read(run.join("report.html")).unwrap() == report);
 }
 
 #[test]
@@ -277,6 +308,12 @@ fn mistakes_end_with_a_sentence_and_their_status() {
         (vec![wrong, "--lab", "loopback"], 2, "gro needs an interface of its own"),
         (vec![missing.to_str().unwrap()], 5, "missing.toml"),
         (vec![wrong, "--blocks", "4"], 2, "5..=1000"),
+        (
+            vec![place.plan().to_str().unwrap(), "--lab", "loopback", "--blocks", "6"],
+            2,
+            "use --blocks 7 or more",
+        ),
+        (vec!["--lab", "loopback", "--blocks", "5", "--for", "60ms"], 2, "5 blocks cannot tell any of"),
         (vec!["--resume", "/nowhere"], 5, "/nowhere"),
     ] {
         let output = place.run(&args);

@@ -483,7 +483,7 @@ fn a_wait_that_runs_out_was_for_the_thread_that_goes_on_to_hold_the_lock() {
     assert_eq!(lock["held_ns"], lock["wait"]["total_ns"], "{lock}");
     assert_eq!(lock["outlasted_ns"], lock["held_ns"], "{lock}");
     assert_eq!(number(lock, "/pairs/0/owner"), run.owner.expect("main says so"), "{lock}");
-    assert!(run.page.contains("the wait ran out before the owner gave it back"), "{}", run.page);
+    assert!(run.page.contains("the wait ended before its owner gave it back"), "{}", run.page);
 }
 
 #[test]

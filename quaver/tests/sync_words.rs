@@ -333,7 +333,7 @@ fn a_mutex_of_rust_has_a_row_and_no_owner() {
     run.assert_agrees(word, &run.own, "/woken");
     assert_eq!((&word["kind"], &word["runtime"]), (&"futex-word".into(), &"Rust lock".into()), "{word}");
     assert_eq!(word["used_like_from"], "runtime");
-    assert!(word["waiter_functions"][0]["name"].to_string().contains("utex"), "{word}");
+    assert!(word["waiter_functions"][0]["name"].to_string().contains("program::run"), "{word}");
     run.assert_is_told_as_a_lock("Rust lock");
     // Rust names its threads after their start.
     assert!(run.page.contains("holder-"), "{}", run.page);

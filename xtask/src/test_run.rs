@@ -96,6 +96,7 @@ const GROUPS: &[(&str, Group)] = &[
     ("quaver/study_contrasts", Group::Quiet),
     ("quaver/study_tuned", Group::Quiet),
     ("quaver/sync_contention", Group::Quiet),
+    ("quaver/sync_ends", Group::Quiet),
     ("quaver/sync_gains", Group::Quiet),
     ("quaver/sync_owners", Group::Quiet),
     ("quaver/sync_runtimes", Group::Quiet),
@@ -157,7 +158,7 @@ pub(crate) fn run(root: &Path, wanted: &[&str]) -> anyhow::Result<bool> {
     let with_examples =
         if wanted.is_empty() { examples::packages(&Tree::tracked(root)?) } else { BTreeSet::new() };
     if !with_examples.is_empty() {
-        let mut command = Command::new("cargo");
+        let mut command = cargo();
         command.args(["test", "--locked", "--doc", "--no-fail-fast"]).current_dir(root);
         command.args(with_examples.iter().flat_map(|package| ["--package", package]));
         let begun = Instant::now();
@@ -201,8 +202,17 @@ fn executables(root: &Path, wanted: &[&str]) -> anyhow::Result<Vec<Executable>> 
     Ok(found)
 }
 
-fn built(root: &Path, words: &[&str]) -> anyhow::Result<Output> {
+/// Cargo, without what it says to this program of its package: build scripts that look at it (that of ring) would run again.
+fn cargo() -> Command {
     let mut command = Command::new("cargo");
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let said = |name: &String| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    names.filter(said).for_each(|name| _ = command.env_remove(name));
+    command
+}
+
+fn built(root: &Path, words: &[&str]) -> anyhow::Result<Output> {
+    let mut command = cargo();
     command.args(words).args(["--locked", "--message-format=json-render-diagnostics"]);
     let built = command.current_dir(root).stderr(Stdio::inherit()).output().context("starting cargo")?;
     ensure!(built.status.success(), "`cargo {}` ended with {}", words.join(" "), built.status);

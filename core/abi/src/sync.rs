@@ -46,7 +46,7 @@ pub struct SyncRecord {
     /// Address of the lock, condition, barrier or semaphore; the `pthread_t` for [`SyncKind::ThreadStart`],
     /// [`SyncKind::ThreadExit`] and joins; 0 for [`SyncKind::Create`] and [`SyncKind::CreateExit`], where the
     /// reader fills in the child's `pthread_t`;
-    /// CLOCK_MONOTONIC nanoseconds for [`SyncKind::Anchor`].
+    /// CLOCK_MONOTONIC nanoseconds for [`SyncKind::Anchor`]; see [`SyncKind::Stack`] and [`SyncKind::StackWords`] for those.
     pub object: u64,
     /// Address that the call returns to; the thread's start routine for [`SyncKind::Create`] and
     /// [`SyncKind::ThreadStart`].
@@ -67,6 +67,10 @@ const _: () = assert!(size_of::<SyncRecord>() == 32);
 
 /// Objects of one thread whose [initialisation](SyncKind::Initialised) is recorded.
 pub const MOST_INITIALISED: u64 = 16_384;
+/// Most words of a stack that are copied.
+pub const STACK_WORDS: usize = 240;
+/// Place of the frame pointer among the words of a stack ([`SyncKind::StackWords`]).
+pub const STACK_FRAME: u8 = u8::MAX;
 /// [`SyncRecord::cpu`] where the number is not known.
 pub const CPU_UNKNOWN: u16 = u16::MAX;
 
@@ -169,6 +173,13 @@ pub enum SyncKind {
     TryEntry = 32,
     /// A try of the row got the lock. Detail: how many had failed, at most [`u32::MAX`].
     TryExit = 33,
+    /// Not an event: the stack of the thread's next event with the same call site, which waited long or woke somebody. Object: the
+    /// stack pointer that the call returns with. Detail: number of the stack, whose words came with an earlier record.
+    Stack = 34,
+    /// Not an event: two words of a stack, in object and call site. Of a copy of at most [`STACK_WORDS`] words only those are kept that
+    /// may be code, or point into the copy. Detail: number of the stack in the low half, then the place of each word from the stack
+    /// pointer on, a byte each; [`STACK_FRAME`] is the frame pointer of the caller.
+    StackWords = 35,
     /// Not an event: an anchor of the clock, at a new chunk and now and then.
     Anchor = 40,
 }
@@ -206,7 +217,14 @@ impl SyncKind {
     pub const fn is_call(self) -> bool {
         !matches!(
             self,
-            Self::Taken | Self::GivenBack | Self::Initialised | Self::TryEntry | Self::TryExit | Self::Anchor
+            Self::Taken
+                | Self::GivenBack
+                | Self::Initialised
+                | Self::TryEntry
+                | Self::TryExit
+                | Self::Stack
+                | Self::StackWords
+                | Self::Anchor
         )
     }
 
@@ -262,7 +280,10 @@ pub mod outcome_flags {
     pub const CONTENDED: u8 = 1 << 7;
 }
 
-/// What kind of lock an event is about (`detail` of lock, read-lock and unlock events).
+/// Where in `detail` of a lock's entry the thread that had the lock then begins, 0 for not known; [`SyncObject`] lies below.
+pub const OWNER_SHIFT: u32 = 8;
+
+/// What kind of lock an event is about (`detail` of lock, read-lock and unlock events; of entries its low 8 bits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 #[repr(u32)]

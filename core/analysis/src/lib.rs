@@ -11,7 +11,6 @@ pub mod shift;
 pub mod attribution;
 pub mod catalogue;
 pub mod compare;
-pub mod decimate;
 pub mod distribution;
 pub mod gapped;
 pub mod intervals;

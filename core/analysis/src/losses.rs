@@ -55,6 +55,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_damaged_packet_is_no_loss_at_a_full_buffer() {
+        let order = Order { distinct: 70, duplicates: 0, reordered: 0, span: 100 };
+        for (drops, damaged, at_buffer, by_checksum) in [(30, 28, 2, 28), (28, 40, 0, 28), (30, 0, 30, 0)] {
+            let mut counts = PacketCounts { sent: Some(100), ..PacketCounts::default() };
+            counts.divide_drops(Some(drops), damaged);
+            let fates = losses(&counts, &order, 70);
+            assert_eq!(fates.socket_buffer, Some(at_buffer));
+            assert_eq!(fates.stack.get("UDP_CSUM").copied().unwrap_or(0), by_checksum);
+            assert_eq!(fates.unaccounted, 30 - at_buffer - by_checksum);
+        }
+        let mut unknown = PacketCounts::default();
+        unknown.divide_drops(None, 5);
+        assert_eq!(unknown, PacketCounts::default());
+    }
+
+    #[test]
     fn every_place_gets_its_packets() {
         let counts = PacketCounts {
             sent: Some(100),

@@ -196,6 +196,9 @@ pub struct Circumstances {
     pub traced_cpus: Vec<u16>,
     /// Classes of events that could not be recorded, as the reader should see them.
     pub blind: Vec<String>,
+    /// Stretches in which events found no room, from their first to their last nanosecond.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holes: Vec<(i64, i64)>,
 }
 
 /// Everything that an analysis of a packet run works on.
@@ -264,6 +267,18 @@ pub struct PacketCounts {
     pub stamps_lost: u64,
     /// Events that were lost because their ring was full.
     pub events_lost: u64,
+}
+
+impl PacketCounts {
+    /// Divides what a socket counts as dropped, of which at most `damaged` had a wrong checksum: those found room, and the kernel
+    /// discarded them.
+    pub fn divide_drops(&mut self, socket_drops: Option<u64>, damaged: u64) {
+        let damaged = damaged.min(socket_drops.unwrap_or(0));
+        if damaged > 0 {
+            self.stack_dropped.insert("UDP_CSUM".to_owned(), damaged);
+        }
+        self.socket_dropped = socket_drops.map(|drops| drops - damaged);
+    }
 }
 
 /// Gaps that noise loops saw, all on CLOCK_MONOTONIC. All columns have one length. The gaps of one CPU are in time

@@ -1,43 +1,8 @@
-//! Sequences of packets: numbers that wrap, successive pairs, copies, reordering, and the line that a constant
+//! Sequences of packets: successive pairs, copies, reordering, and the line that a constant
 //! stream's arrivals follow.
 
 use crate::distribution::median;
 use crate::model::{Layer, MISSING, PacketTable};
-
-/// Extends sequence numbers of a fixed width over their wraps: each number is taken to be the one nearest to
-/// the highest seen so far.
-#[derive(Clone, Debug)]
-pub struct SequenceExtender {
-    bits: u32,
-    highest: Option<u64>,
-}
-
-impl SequenceExtender {
-    /// For numbers of `bits` bits (16 for RTP, 32 for HBRMT-extended ones); 64 leaves numbers as they are.
-    pub const fn new(bits: u32) -> Self {
-        Self { bits, highest: None }
-    }
-
-    /// The extended number. The first call returns `raw` itself; none for a number from before 0.
-    pub fn extend(&mut self, raw: u64) -> Option<u64> {
-        if self.bits == 0 || self.bits >= 64 {
-            return Some(raw);
-        }
-        let span = 1u64 << self.bits;
-        let raw = raw & (span - 1);
-        let Some(highest) = self.highest else {
-            self.highest = Some(raw);
-            return Some(raw);
-        };
-        let ahead = raw.wrapping_sub(highest) & (span - 1);
-        if ahead < span / 2 {
-            let extended = highest.saturating_add(ahead);
-            self.highest = Some(extended);
-            return Some(extended);
-        }
-        highest.checked_sub(span - ahead)
-    }
-}
 
 /// ΔT of one layer in arrival order (Chasing, section III-A) into `into`, which is emptied first. Only pairs of
 /// neighbouring rows with successive sequence numbers and both stamps have one. Returns the count of stamps.
@@ -212,21 +177,6 @@ mod tests {
     use crate::model::LayerColumn;
     use proptest::prelude::*;
 
-    fn extend_all(bits: u32, raw: &[u64]) -> Vec<Option<u64>> {
-        let mut extender = SequenceExtender::new(bits);
-        raw.iter().map(|&raw| extender.extend(raw)).collect()
-    }
-
-    #[test]
-    fn numbers_extend_over_wraps() {
-        let some = |numbers: &[u64]| numbers.iter().copied().map(Some).collect::<Vec<_>>();
-        assert_eq!(extend_all(16, &[65_534, 65_535, 0, 1]), some(&[65_534, 65_535, 65_536, 65_537]));
-        assert_eq!(extend_all(16, &[65_535, 1, 0, 2]), some(&[65_535, 65_537, 65_536, 65_538]));
-        assert_eq!(extend_all(32, &[u64::from(u32::MAX), 0]), some(&[0xffff_ffff, 0x1_0000_0000]));
-        assert_eq!(extend_all(64, &[u64::MAX, 0]), some(&[u64::MAX, 0]));
-        assert_eq!(extend_all(16, &[0, 65_535, 1]), vec![Some(0), None, Some(1)]);
-    }
-
     #[test]
     fn rfc_4737_examples() {
         let cases: [(&[u64], u64); 4] = [
@@ -305,17 +255,6 @@ mod tests {
             let result = order(&arrivals);
             prop_assert_eq!((result.distinct, result.duplicates, result.reordered),
                 (expected.distinct, expected.duplicates, expected.reordered));
-        }
-
-        #[test]
-        fn extension_is_inverse_of_cutting(start in 0u64..70_000, steps in prop::collection::vec(0u64..30_000, 1..50)) {
-            let mut extender = SequenceExtender::new(16);
-            let mut number = start;
-            let base = extender.extend(number & 0xffff).expect("first") ;
-            for step in steps {
-                number += step;
-                prop_assert_eq!(extender.extend(number & 0xffff), Some(number - start + base));
-            }
         }
     }
 }

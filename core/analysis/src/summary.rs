@@ -314,6 +314,9 @@ pub struct PaceSummary {
     pub skipped_slots: u64,
     /// Part of the packets that arrived when due.
     pub on_schedule_share: f64,
+    /// Where there is no period: the most frequent ΔT of packets that follow each other (the middle of the narrowest quarter).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usual_delta_ns: Option<f64>,
     /// A packet that arrives within this much of its due instant is on time; 0 where there is no period.
     pub instant_uncertainty_ns: i64,
     /// Shorter periods that the sender kept for a while, the one of most packets first.

@@ -72,14 +72,6 @@ impl TaiState {
         if offset_s == 0 { Self::Unset } else { Self::Known { offset_s } }
     }
 
-    /// TAI at a CLOCK_REALTIME, nanoseconds; none where the kernel does not know it.
-    pub fn tai_ns(self, realtime_ns: i64) -> Option<i64> {
-        match self {
-            Self::Unset => None,
-            Self::Known { offset_s } => realtime_ns.checked_add(i64::from(offset_s) * 1_000_000_000),
-        }
-    }
-
     /// The offset, where it is known: seconds.
     pub const fn offset_s(self) -> Option<i32> {
         match self {
@@ -221,10 +213,7 @@ mod tests {
 
     #[test]
     fn tai_is_known_only_where_the_kernel_was_told() {
-        assert_eq!(TaiState::of(0).tai_ns(1_700_000_000_000_000_000), None);
-        let known = TaiState::of(37);
-        assert_eq!(known.tai_ns(1_700_000_000_000_000_000), Some(1_700_000_037_000_000_000));
-        assert_eq!((known.offset_s(), TaiState::of(0).offset_s()), (Some(37), None));
+        assert_eq!((TaiState::of(37).offset_s(), TaiState::of(0).offset_s()), (Some(37), None));
     }
 
     #[test]

@@ -17,7 +17,7 @@ const MOST_CPUS: usize = 8;
 const EACH_PAIR: Duration = Duration::from_millis(5);
 
 /// What was seen of the clocks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockLook {
     /// Name of the counter that instruments use here.
     pub counter: String,

@@ -106,6 +106,11 @@ impl PathCounters {
         }
     }
 
+    /// Datagrams with a wrong checksum, over IPv4 and IPv6.
+    pub fn checksum_errors(&self) -> u64 {
+        [self.udp4, self.udp6].into_iter().flatten().map(|udp| udp.checksum_errors).sum()
+    }
+
     /// What was counted between an earlier reading and this one. An interface that came up in between
     /// counts from 0; one that went is left out.
     pub fn since(&self, earlier: &Self) -> Self {

@@ -12,6 +12,7 @@ use super::facts::HostFacts;
 use super::interface::InterfaceFacts;
 use super::quota::QuotaReading;
 use super::root::HostRoot;
+use super::stamp_module::StampModule;
 use super::trace::{Tier, TraceError};
 use quaver_clock::ClockLook;
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,9 @@ pub struct HostView {
     /// it does not describe its functions.
     #[serde(default)]
     pub counter_for_bpf: Option<bool>,
+    /// The module that stamps received packets.
+    #[serde(default)]
+    pub stamp_module: StampModule,
     /// Whether BPF programs of this build can run here, and why not.
     pub bpf_tier: TierState,
     /// Whether a tracefs instance can be made here, and why not.
@@ -109,6 +113,7 @@ impl HostView {
             clock: None,
             stamped_for_others: None,
             counter_for_bpf: None,
+            stamp_module: StampModule::read(root),
             bpf_tier: not_probed.clone(),
             tracefs_tier: not_probed,
             tier_reason: None,

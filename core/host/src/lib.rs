@@ -20,6 +20,7 @@ pub mod route;
 pub mod segment;
 pub mod settings;
 pub mod sockets;
+pub mod stamp_module;
 pub mod stat;
 pub mod symbols;
 pub mod timens;

@@ -49,13 +49,6 @@ fn irq_name(line: &str, cpus: usize) -> Option<(u32, String)> {
     (!name.is_empty()).then_some((number, name))
 }
 
-/// Softirq vectors by number, as `/proc/softirqs` orders them. Empty if the file is missing.
-pub fn softirq_names(root: &HostRoot) -> BTreeMap<u32, String> {
-    let text = root.text("proc/softirqs").unwrap_or_default();
-    let names = text.lines().skip(1).filter_map(|line| line.split_once(':'));
-    (0..).zip(names.map(|(name, _)| name.trim().to_owned())).collect()
-}
-
 /// Idle states by number. Empty where the machine has no idle driver; the kernel then tells of state 1 only, the
 /// processor's plain halt.
 pub fn idle_state_names(root: &HostRoot) -> BTreeMap<u32, String> {
@@ -173,13 +166,11 @@ mod tests {
     }
 
     #[test]
-    fn softirqs_and_idle_states_in_their_order() {
+    fn idle_states_in_their_order() {
         let host = host(&[
-            ("proc/softirqs", "      CPU0\n      HI:  1\n   TIMER:  2\n  NET_TX:  0\n  NET_RX:  3\n"),
             ("sys/devices/system/cpu/cpu0/cpuidle/state0/name", "POLL\n"),
             ("sys/devices/system/cpu/cpu0/cpuidle/state10/name", "C10\n"),
         ]);
-        assert_eq!(softirq_names(&host.root()).get(&3).map(String::as_str), Some("NET_RX"));
         let states = idle_state_names(&host.root());
         assert_eq!(states, BTreeMap::from([(0, "POLL".to_owned()), (10, "C10".to_owned())]));
     }

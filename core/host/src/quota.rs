@@ -36,7 +36,7 @@ impl QuotaReading {
         let process = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
         let groups = root.text(&format!("proc/{process}/cgroup")).unwrap_or_default();
         let mounts = root.text("proc/self/mountinfo").unwrap_or_default();
-        let mounts: Vec<Mount> = mounts.lines().filter_map(parse_mount).collect();
+        let mounts = group_mounts(&mounts);
         let mut levels = Vec::new();
         for line in groups.lines() {
             let mut fields = line.splitn(3, ':');
@@ -48,7 +48,7 @@ impl QuotaReading {
             if !unified && !controllers.split(',').any(|name| name == "cpu") {
                 continue;
             }
-            if let Some(mount) = mounts.iter().find(|mount| mount.carries(unified)) {
+            if let Some(mount) = mounts.iter().find(|mount| mount.unified == unified) {
                 levels.extend(climb(root, mount, group, unified));
             }
         }
@@ -82,23 +82,23 @@ impl QuotaReading {
     }
 }
 
-struct Mount {
+/// A mounted hierarchy of control groups.
+#[derive(Debug, PartialEq, Eq)]
+pub struct GroupMount {
     /// Which part of the hierarchy is mounted.
-    part: String,
+    pub part: String,
     /// Where.
-    point: String,
-    unified: bool,
-    has_cpu: bool,
+    pub point: String,
+    /// Of version 2; else of version 1 with the controller `cpu`.
+    pub unified: bool,
 }
 
-impl Mount {
-    fn carries(&self, unified: bool) -> bool {
-        if unified { self.unified } else { self.has_cpu }
-    }
+/// The mounted hierarchies of version 2 and of the controller `cpu`, by `/proc/self/mountinfo` (proc(5)).
+pub fn group_mounts(mountinfo: &str) -> Vec<GroupMount> {
+    mountinfo.lines().filter_map(parse_mount).collect()
 }
 
-/// A line of `/proc/self/mountinfo` (proc(5)) if it is a control-group mount.
-fn parse_mount(line: &str) -> Option<Mount> {
+fn parse_mount(line: &str) -> Option<GroupMount> {
     let (place, kind) = line.split_once(" - ")?;
     let mut place = place.split(' ');
     let (part, point) = (place.nth(3)?, place.next()?);
@@ -106,10 +106,10 @@ fn parse_mount(line: &str) -> Option<Mount> {
     let (filesystem, options) = (kind.next()?, kind.nth(1)?);
     let unified = filesystem == "cgroup2";
     let has_cpu = filesystem == "cgroup" && options.split(',').any(|option| option == "cpu");
-    (unified || has_cpu).then(|| Mount { part: part.to_owned(), point: point.to_owned(), unified, has_cpu })
+    (unified || has_cpu).then(|| GroupMount { part: part.to_owned(), point: point.to_owned(), unified })
 }
 
-fn climb(root: &HostRoot, mount: &Mount, group: &str, unified: bool) -> Vec<QuotaLevel> {
+fn climb(root: &HostRoot, mount: &GroupMount, group: &str, unified: bool) -> Vec<QuotaLevel> {
     // A container sees only its own part of the hierarchy; the path is told from the hierarchy's root.
     let inside = if mount.part == "/" { Some(group) } else { group.strip_prefix(mount.part.as_str()) };
     let mut inside = inside.unwrap_or("/").trim_end_matches('/');

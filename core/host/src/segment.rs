@@ -20,6 +20,8 @@ const HEADER_BYTES: usize = size_of::<SegmentHeader>();
 /// Capacity in the header of a segment that grows: readers go by the length of the file.
 pub const UNLIMITED: u64 = u64::MAX;
 
+const RESERVE: &str = "reserve space for";
+
 /// A segment could not be made, written or finished.
 #[derive(Debug, thiserror::Error)]
 #[error("{operation} segment {}: {source}{remedy}", path.display())]
@@ -38,7 +40,12 @@ impl SegmentWriteError {
     fn new(operation: &'static str, path: &Path, source: impl Into<std::io::Error>) -> Self {
         let source = source.into();
         let remedy = match source.raw_os_error() {
-            Some(libc::ENOSPC) | Some(libc::EDQUOT) => "; free space there, or ask for a shorter run",
+            // Only a reservation depends on the requested length of the run.
+            Some(libc::ENOSPC | libc::EDQUOT) if operation == RESERVE => {
+                "; free space there, or ask for a shorter run"
+            }
+            Some(libc::ENOSPC | libc::EDQUOT) => "; free space there",
+            Some(libc::EFBIG) => "; ask for a shorter run",
             Some(libc::ENOMEM) | Some(libc::EAGAIN) => {
                 "; ask for a shorter run, or raise the memory-lock limit (ulimit -l)"
             }
@@ -143,7 +150,7 @@ impl<R: Record> SegmentWriter<R> {
             .and_then(|octets| octets.checked_add(HEADER_BYTES))
             .filter(|octets| i64::try_from(*octets).is_ok())
             .ok_or_else(|| fail("size", std::io::Error::from_raw_os_error(libc::EFBIG)))?;
-        reserve(&file, octets as u64).map_err(|e| fail("reserve space for", e))?;
+        reserve(&file, octets as u64).map_err(|e| fail(RESERVE, e))?;
         write_header::<R>(&file, capacity).map_err(|e| fail("write header of", e))?;
         // SAFETY: a new mapping at an address of the kernel's choice; it aliases no Rust object.
         let base = unsafe {

@@ -94,12 +94,6 @@ impl ProcessIdentity {
         root.text(&format!("proc/{}/comm", self.pid)).unwrap_or_else(|| "nameless".to_owned())
     }
 
-    /// Whether it lives in another network namespace than the calling thread; none where that is not known.
-    pub fn in_other_network(&self, root: &HostRoot) -> Option<bool> {
-        let link = |name: &str| root.link_name(name);
-        Some(link(&format!("proc/{}/ns/net", self.pid))? != link("proc/thread-self/ns/net")?)
-    }
-
     /// Its threads, by number; empty if it is gone.
     pub fn threads(&self, root: &HostRoot) -> Vec<ThreadFacts> {
         let folder = format!("proc/{}/task", self.pid);
@@ -168,12 +162,23 @@ pub fn holders(root: &HostRoot, local: SocketAddr) -> Vec<ProcessIdentity> {
     let sockets = tables.iter().flatten().flat_map(|text| text.lines()).filter_map(parse_socket);
     let inodes: BTreeSet<u64> =
         sockets.filter(|(_, socket)| sends(socket.local)).map(|(inode, _)| inode).collect();
-    let mut processes: Vec<u32> = root.names("proc").iter().filter_map(|name| name.parse().ok()).collect();
-    processes.sort_unstable();
     let holds =
         |process: &ProcessIdentity| process.socket_inodes(root).is_ok_and(|own| !own.is_disjoint(&inodes));
-    let all = processes.into_iter().filter_map(|pid| ProcessIdentity::of(root, pid).ok());
-    if inodes.is_empty() { Vec::new() } else { all.filter(holds).collect() }
+    if inodes.is_empty() { Vec::new() } else { processes(root).filter(holds).collect() }
+}
+
+/// Processes that hold a UDP socket of whichever network, by number. One whose descriptors may not be read is left out.
+pub fn receivers(root: &HostRoot) -> Vec<ProcessIdentity> {
+    let holds =
+        |process: &ProcessIdentity| process.udp_sockets(root).is_ok_and(|sockets| !sockets.is_empty());
+    processes(root).filter(holds).collect()
+}
+
+/// All processes, by number.
+fn processes(root: &HostRoot) -> impl Iterator<Item = ProcessIdentity> {
+    let mut numbers: Vec<u32> = root.names("proc").iter().filter_map(|name| name.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers.into_iter().filter_map(|pid| ProcessIdentity::of(root, pid).ok())
 }
 
 /// The rest of the line that begins with `name`.
@@ -359,7 +364,6 @@ mod tests {
         assert_eq!(find(one.local_addr().unwrap()).remote, None);
         assert_eq!(find(two.local_addr().unwrap()).remote, Some(one.local_addr().unwrap()));
         assert!(process.lives(&root));
-        assert_eq!(process.in_other_network(&root), Some(false));
         assert!(process.threads(&root).iter().any(|thread| thread.id == std::process::id()));
     }
 }

@@ -162,6 +162,12 @@ pub trait Tracer: Send {
     fn in_flight(&mut self, sink: &mut dyn TraceSink) {
         let _ = sink;
     }
+
+    /// Events so far that found no room.
+    fn events_lost(&self) -> u64 {
+        0
+    }
+
     /// For a reader that goes on recording: intervals that are open now, as if they ended now, the stacks so far, and the
     /// counts so far. What was handed over by [`Tracer::drain`] does not come again. A tier without it hands over nothing.
     fn snapshot(&mut self, sink: &mut dyn TraceSink) -> Result<TraceCounts, TraceError> {

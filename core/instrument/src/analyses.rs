@@ -6,7 +6,8 @@ use crate::registry::{RunKind, analyzed};
 use crate::results::{self, Found, is_read_only};
 use crate::rights;
 use crate::runs::AnalyzeArgs;
-use quaver_store::listing::{open, runs_below};
+use quaver_store::error::StoreError;
+use quaver_store::listing::{Listed, open, runs_below};
 use quaver_store::run::RunDir;
 use quaver_view::{Cell, Document, Section, Table, Tone, text};
 use serde_json::{Value, json};
@@ -16,12 +17,13 @@ use std::path::{Path, PathBuf};
 const SCHEMA: &str = "quaver.analyses/1";
 
 /// Whether many runs are meant: several words, a part of them, or a directory with runs below.
-pub(crate) fn asked(args: &AnalyzeArgs) -> bool {
-    !args.more.is_empty() || args.shard.is_some() || holds_runs(&args.run)
+pub(crate) fn asked(args: &AnalyzeArgs) -> anyhow::Result<bool> {
+    Ok(!args.more.is_empty() || args.shard.is_some() || !held(&args.run)?.is_empty())
 }
 
-fn holds_runs(path: &Path) -> bool {
-    path.is_dir() && RunDir::open(path).is_err() && !runs_below(path).is_empty()
+/// The runs below a directory that is none itself.
+fn held(path: &Path) -> Result<Vec<Listed>, StoreError> {
+    if path.is_dir() && RunDir::open(path).is_err() { runs_below(path) } else { Ok(Vec::new()) }
 }
 
 /// Analyses the runs of this part one after the other, and stores what each yields. A condition counts for each run.
@@ -77,9 +79,9 @@ fn chosen(args: &AnalyzeArgs) -> anyhow::Result<Vec<RunDir>> {
             );
             return Err(failure(ExitCode::Usage, message));
         }
-        match holds_runs(word) {
-            true => all.extend(runs_below(word).into_iter().map(|listed| listed.run)),
-            false => all.push(open(word)?),
+        match held(word)? {
+            runs if runs.is_empty() => all.push(open(word)?),
+            runs => all.extend(runs.into_iter().map(|listed| listed.run)),
         }
     }
     let real = |run: &RunDir| run.path().canonicalize().unwrap_or_else(|_| run.path().to_owned());

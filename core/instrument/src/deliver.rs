@@ -21,8 +21,7 @@ pub fn deliver(
 ) -> anyhow::Result<()> {
     if target == Path::new("-") {
         let mut out = BufWriter::new(io::stdout().lock());
-        write(&mut out)?;
-        return out.flush().context("writing to standard output");
+        return write(&mut out).and_then(|()| Ok(out.flush()?)).context("writing to standard output");
     }
     let into = |path: &Path| -> anyhow::Result<()> {
         let file = File::create(path).map_err(|error| unwritable(target, &error))?;

@@ -98,6 +98,7 @@ fn remedy(error: &std::io::Error) -> &'static str {
         ErrorKind::PermissionDenied => {
             "; see `quaver doctor`, and what the container, the firewall or a security module (SELinux, AppArmor) forbids"
         }
+        _ if quaver_store::error::is_no_such_file(error) => "; check the path",
         ErrorKind::ReadOnlyFilesystem => "; choose another place",
         ErrorKind::OutOfMemory => "; raise the limit of memory, or ask for less",
         _ => "",
@@ -140,7 +141,8 @@ pub fn status_of(error: &anyhow::Error, judges: &[StatusJudge]) -> ExitCode {
                 std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::Unsupported => {
                     ExitCode::Unsupported
                 }
-                std::io::ErrorKind::InvalidData | std::io::ErrorKind::NotFound => ExitCode::BadInput,
+                std::io::ErrorKind::InvalidData => ExitCode::BadInput,
+                _ if quaver_store::error::is_no_such_file(&io) => ExitCode::BadInput,
                 std::io::ErrorKind::Interrupted => ExitCode::Interrupted,
                 std::io::ErrorKind::ConnectionRefused | std::io::ErrorKind::ConnectionReset => ExitCode::Peer,
                 _ => ExitCode::Output,
@@ -219,6 +221,8 @@ mod tests {
             (rustix::io::Errno::MFILE, ExitCode::Output, "; raise the limit of open files (ulimit -n)"),
             (rustix::io::Errno::NOMEM, ExitCode::Output, "; raise the limit of memory, or ask for less"),
             (rustix::io::Errno::ROFS, ExitCode::Output, "; choose another place"),
+            (rustix::io::Errno::ISDIR, ExitCode::BadInput, "; check the path"),
+            (rustix::io::Errno::LOOP, ExitCode::BadInput, "; check the path"),
         ];
         for (number, code, words) in cases {
             for error in [anyhow::Error::new(number), anyhow::Error::new(std::io::Error::from(number))] {

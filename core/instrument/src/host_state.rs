@@ -47,7 +47,14 @@ impl HostState {
             own_threads: vec![quaver_probe::thread::thread_id()],
             traced_cpus,
             blind: Vec::new(),
+            holes: Vec::new(),
         }
+    }
+
+    /// Datagrams with a wrong checksum that came to this namespace between the readings. A socket counts its own among its drops,
+    /// though its buffer had room.
+    pub fn checksum_errors(&self, later: &Self) -> u64 {
+        later.network.since(&self.network).checksum_errors()
     }
 
     /// Packets that the ring of `interface` dropped between the readings; none if it is not known.

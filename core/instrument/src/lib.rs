@@ -14,6 +14,7 @@ pub mod facts;
 mod halts;
 pub mod head;
 pub mod help_text;
+pub mod holes;
 pub mod host_state;
 pub mod interrupt;
 pub mod known_keys;

@@ -117,7 +117,7 @@ fn one(
     let found = kind.analyze(&copied, None)?;
     found.store(&copied)?;
     if real.join("report.html").is_file() {
-        results::store_report(&copied, |out| found.write_html(&copied, out))?;
+        results::store_report(&copied, &found.document(&copied)?)?;
     }
     let now = version(copy);
     stage.put(&target)?;

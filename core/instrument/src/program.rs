@@ -5,10 +5,14 @@ use crate::known_keys;
 use crate::results::to_stdout;
 use anyhow::Context;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use std::error::Error;
 use std::path::PathBuf;
 
 /// What is said when it is our fault.
 const BUG: &str = "This is a bug in Quaver. Please report it with the command line.";
+
+/// What stands in place of the standard library's words about a number.
+const NO_NUMBER: &str = "give a whole number without a sign";
 
 /// A program.
 pub struct Program<'a> {
@@ -28,9 +32,17 @@ pub fn main(program: &Program<'_>) -> ExitCode {
         Ok(matches) => matches,
         Err(error) => {
             let code = if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done };
+            if error.source().is_some_and(|source| source.is::<std::num::ParseIntError>()) {
+                let said = error.render().to_string().replace("invalid digit found in string", NO_NUMBER);
+                crate::tell!("{}", said.trim_end());
+                return code;
+            }
             // A reader that went away while help was printed is no failure.
             return match error.print() {
-                Err(print) if print.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::Output,
+                Err(print) if print.kind() != std::io::ErrorKind::BrokenPipe => {
+                    crate::tell!("quaver: writing to standard output: {print}");
+                    ExitCode::Output
+                }
                 _ => code,
             };
         }

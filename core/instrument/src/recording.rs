@@ -2,6 +2,7 @@
 
 use crate::cpu_watch::{CpuGone, CpuWatch};
 use crate::halts::Halts;
+use crate::holes::Holes;
 use crate::interrupt::Interrupt;
 use crate::tier::Choice;
 use anyhow::Context;
@@ -38,6 +39,7 @@ pub struct Recording<C: ClockSource = SystemClocks> {
     records: TraceRecords,
     tracer: Option<Box<dyn Tracer>>,
     drain_while_measuring: bool,
+    holes: Holes,
     cpus: CpuWatch,
     cpu_gone: Option<CpuGone>,
     /// How long the machine had been suspended before, in all.
@@ -143,6 +145,7 @@ impl<C: ClockSource> Recording<C> {
             records,
             tracer: None,
             drain_while_measuring: false,
+            holes: Holes::default(),
             cpus: CpuWatch::new(HostRoot::system()),
             cpu_gone: None,
             suspended_ns: quaver_clock::suspended_ns(),
@@ -158,6 +161,8 @@ impl<C: ClockSource> Recording<C> {
         facts.tier_reason = choice.reason;
         facts.blind = choice.tracer.as_ref().map_or_else(blind_without_tracing, |tracer| tracer.blind());
         self.tracer = choice.tracer;
+        let lost = self.tracer.as_ref().map_or(0, |tracer| tracer.events_lost());
+        self.holes = Holes::begin(lost, monotonic_ns());
         self.drain_while_measuring = drain_while_measuring;
     }
 
@@ -208,10 +213,11 @@ impl<C: ClockSource> Recording<C> {
                 self.anchors.append(&anchor)?;
                 self.anchors.flush()?;
             }
-            if self.drain_while_measuring
-                && let Some(tracer) = &mut self.tracer
-            {
-                tracer.drain(&mut self.records).context("reading the tracer's memory")?;
+            if let Some(tracer) = &mut self.tracer {
+                if self.drain_while_measuring {
+                    tracer.drain(&mut self.records).context("reading the tracer's memory")?;
+                }
+                self.holes.look(tracer.events_lost(), monotonic_ns());
             }
             std::thread::sleep(TICK.min(length - elapsed));
         }
@@ -222,7 +228,10 @@ impl<C: ClockSource> Recording<C> {
         self.anchors.append(&self.keeper.take())?;
         self.anchors.flush()?;
         let counts = match self.tracer.take() {
-            Some(tracer) => tracer.finish(&mut self.records).context("ending the tracer")?,
+            Some(tracer) => {
+                self.holes.look(tracer.events_lost(), monotonic_ns());
+                tracer.finish(&mut self.records).context("ending the tracer")?
+            }
             None => TraceCounts::default(),
         };
         self.records.stamps.flush()?;
@@ -264,10 +273,17 @@ impl<C: ClockSource> Recording<C> {
     pub fn finish(mut self, interrupted: Option<String>) -> anyhow::Result<(RunDir, Manifest)> {
         let interrupted = self.cpu_gone.as_ref().map(CpuGone::sentence).or(interrupted);
         self.manifest.cpu_lost = self.cpu_gone.map(|gone| gone.cpu);
+        if let Some(facts) = &mut self.manifest.analysis {
+            facts.circumstances.holes.extend(self.holes.until(u64::MAX));
+        }
         self.manifest.end(quaver_clock::realtime_ns(), interrupted);
         self.run.write_manifest(&self.manifest)?;
         Ok((self.run, self.manifest))
     }
+}
+
+fn monotonic_ns() -> u64 {
+    quaver_clock::monotonic_ns().unsigned_abs()
 }
 
 /// Shorter differences are the reading's.
@@ -327,6 +343,7 @@ fn shell_word(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaver_host::trace::{Tier, TraceError};
     use serde_json::json;
 
     #[test]
@@ -345,6 +362,59 @@ mod tests {
             assert_eq!(notes.len(), usize::from(words.is_some()), "{notes:?}");
             assert!(words.is_none_or(|words| notes[0].as_str().unwrap().contains(words)), "{notes:?}");
         }
+    }
+
+    /// A tracer of which so many events found no room; ten more at each question from `from` on.
+    struct Leaky {
+        asked: std::cell::Cell<u64>,
+        from: u64,
+    }
+
+    impl Tracer for Leaky {
+        fn tier(&self) -> Tier {
+            Tier::Bpf
+        }
+        fn blind(&self) -> Vec<String> {
+            Vec::new()
+        }
+        fn attach_receiver(&mut self, _: std::os::fd::BorrowedFd<'_>) -> Result<(), TraceError> {
+            Ok(())
+        }
+        fn set_recording(&mut self, _: bool) -> Result<(), TraceError> {
+            Ok(())
+        }
+        fn drain(&mut self, _: &mut dyn TraceSink) -> Result<(), TraceError> {
+            Ok(())
+        }
+        fn events_lost(&self) -> u64 {
+            self.asked.set(self.asked.get() + 1);
+            5 + 10 * self.asked.get().saturating_sub(self.from)
+        }
+        fn finish(self: Box<Self>, _: &mut dyn TraceSink) -> Result<TraceCounts, TraceError> {
+            Ok(TraceCounts::default())
+        }
+    }
+
+    #[test]
+    fn stretches_of_lost_events_are_in_the_manifest_and_what_was_lost_before_is_in_none() {
+        let parent = tempfile::tempdir().unwrap();
+        let holes = |from| {
+            let mut recording = Recording::begin(parent.path(), "sink", json!({}), json!({})).unwrap();
+            let tracer: Box<dyn Tracer> = Box::new(Leaky { asked: 0.into(), from });
+            recording.trace_with(Choice { tracer: Some(tracer), tier: Tier::Bpf, reason: None }, true);
+            let begun_ns = quaver_clock::monotonic_ns();
+            let length = Duration::from_millis(120);
+            recording.keep_house(length, &Interrupt::default(), || false, |_| {}).unwrap();
+            let over_ns = quaver_clock::monotonic_ns();
+            recording.end_tracing().unwrap();
+            let (_, manifest) = recording.finish(None).unwrap();
+            (begun_ns, over_ns, manifest.analysis.unwrap().circumstances.holes)
+        };
+        assert_eq!(holes(u64::MAX).2, []);
+        // From the second look in the run on.
+        let (begun_ns, over_ns, found) = holes(2);
+        let [(start_ns, end_ns)] = found[..] else { panic!("{found:?}") };
+        assert!(begun_ns <= start_ns && start_ns < over_ns && over_ns <= end_ns, "{found:?}");
     }
 
     #[test]

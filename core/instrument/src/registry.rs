@@ -3,6 +3,7 @@
 
 use crate::exit_code::{ExitCode, StatusJudge, failure};
 use crate::material::{Material, Spans};
+use crate::results::with_report;
 use crate::runs::{AnalyzeArgs, ExportArgs};
 use clap::{ArgMatches, Command};
 use quaver_store::run::RunDir;
@@ -113,17 +114,27 @@ pub trait Analyzed {
         Ok(Vec::new())
     }
 
-    /// What a person sees of it, with the place of the report.
+    /// What a person sees of it.
     ///
     /// # Errors
     /// The run cannot be read.
-    fn page(&self, run: &RunDir) -> anyhow::Result<Document>;
+    fn document(&self, run: &RunDir) -> anyhow::Result<Document>;
+
+    /// The document with the place of the report.
+    ///
+    /// # Errors
+    /// The run cannot be read.
+    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
+        Ok(with_report(self.document(run)?, run))
+    }
 
     /// The HTML report.
     ///
     /// # Errors
-    /// Writing failed.
-    fn write_html(&self, run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()>;
+    /// The run cannot be read, or writing failed.
+    fn write_html(&self, run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
+        Ok(quaver_view::write_html(out, &self.document(run)?)?)
+    }
 
     /// Writes a timeline for Perfetto; false where it is to be drawn from the tables.
     ///

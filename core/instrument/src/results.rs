@@ -21,16 +21,20 @@ pub fn to_stdout(octets: &[u8]) -> anyhow::Result<()> {
 /// Writes `report.html`.
 ///
 /// # Errors
-/// The file cannot be created or written, or `draw` fails.
-pub fn store_report(
-    run: &RunDir,
-    draw: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+/// The file cannot be created or written.
+pub fn store_report(run: &RunDir, document: &Document) -> anyhow::Result<()> {
     let path = run.report();
     let file = std::fs::File::create(&path).with_context(|| format!("creating {}", path.display()))?;
     let mut out = BufWriter::new(file);
-    draw(&mut out)?;
-    out.flush().with_context(|| format!("writing {}", path.display()))
+    quaver_view::write_html(&mut out, document)
+        .and_then(|()| out.flush())
+        .with_context(|| format!("writing {}", path.display()))
+}
+
+/// The document with the place of the run's report, where there is one.
+pub fn with_report(document: Document, run: &RunDir) -> Document {
+    let report_path = run.report().is_file().then(|| run.report().display().to_string());
+    Document { report_path, ..document }
 }
 
 /// What a verb found, and how it ends.

@@ -1,7 +1,7 @@
 //! What a verb gives up before it reads what others wrote, or has to do with others. `quaver_host::confinement` has the kinds.
 
 use quaver_host::confinement::{
-    CAPTURE_WRITER, CONCLUSION, Confined, Files, OBSERVER, QUERY, READER, S3_QUERY, SENDER,
+    CAPTURE_WRITER, CONCLUSION, Confined, Files, NOTIFIER, OBSERVER, QUERY, READER, S3_QUERY, SENDER,
 };
 use std::path::Path;
 use std::sync::Once;
@@ -51,6 +51,11 @@ pub fn keep_to_send(read: &[&Path], write: &[&Path]) {
     let terminal = Path::new("/dev/tty");
     let write = [write, &[terminal]].concat();
     say(SENDER.keep(Some(Files { read: &read, write: &write, emptied: &emptied })));
+}
+
+/// Before the calling thread tells a server of what happened.
+pub fn keep_to_notify() {
+    say(NOTIFIER.keep(Some(Files { read: &EVERYBODYS.map(Path::new), ..Files::default() })));
 }
 
 /// Before it follows packets or a process of others.

@@ -89,8 +89,10 @@ Examples:
   quaver export RUN --csv events
   quaver export RUN --openmetrics -o /var/lib/node_exporter/quaver.prom
 
-A timeline of a run with more than 400 000 packets and events together shows the time around the worst packet only:
-a viewer holds all of it in memory. --late-csv writes one line for each piece of each late packet:
+A timeline of a run with more than 400 000 packets and events together shows the time around the worst packet only,
+since a viewer holds all of it in memory.
+
+--late-csv writes one line for each piece of each late packet:
   seq,lateness_ns,start_ns,end_ns,cpu,source,name,part,place,certainty
 source is empty and part is `unexplained` where nothing recorded explains the time.
 

@@ -147,7 +147,7 @@ impl Stored {
     /// Analyses a run, stores its results and prints them. Raw segments of a run that was cut short are read as they are and left
     /// as they are, for the run may still be recording. A file is of one of the kinds that instruments read.
     fn analyze(&self, args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
-        if analyses::asked(args) {
+        if analyses::asked(args)? {
             return analyses::run(args, |run| self.kind_of(run));
         }
         if args.run.is_file() {

@@ -119,7 +119,7 @@ impl Leading {
 /// Packets of a stream and when they are due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    schedule: Schedule,
+    pub(crate) schedule: Schedule,
     payload_bytes: usize,
     leading: Leading,
 }
@@ -168,11 +168,6 @@ impl Profile {
             }
         };
         Self { schedule, payload_bytes: leading.bytes() + media, leading }
-    }
-
-    /// The same packets on another schedule (the paper's 7.41 us, for example).
-    pub fn with_schedule(self, schedule: Schedule) -> Self {
-        Self { schedule, ..self }
     }
 
     /// When packets are due.

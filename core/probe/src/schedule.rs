@@ -97,11 +97,6 @@ impl Schedule {
     pub fn spacing_ns(&self) -> u64 {
         (self.spacing + self.denominator / 2) / self.denominator
     }
-
-    /// Packets in a frame; 1 for a constant bit rate.
-    pub fn slots_per_frame(&self) -> u64 {
-        self.slots
-    }
 }
 
 fn gcd(a: u64, b: u64) -> u64 {
@@ -140,7 +135,7 @@ mod tests {
         let offsets: Vec<i64> = (0..12).map(|index| schedule.offset_ns(index)).collect();
         assert_eq!(offsets, [0, 1, 3, 4, 6, 7, 9, 10, 12, 13, 33, 34]);
         assert_eq!(schedule.mean_period_ns(), (10, 3));
-        assert_eq!(schedule.slots_per_frame(), 10);
+        assert_eq!(schedule.slots, 10);
     }
 
     #[test]

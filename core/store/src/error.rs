@@ -45,6 +45,15 @@ pub enum StoreError {
         /// Where runs were looked for.
         root: PathBuf,
     },
+    /// The whole file system, or a directory in which too many others are no runs.
+    #[error(
+        "list {}: it is no place of runs, but a whole file system or a tree of other directories; name the directory of the runs",
+        root.display()
+    )]
+    NoPlaceOfRuns {
+        /// Where runs were looked for.
+        root: PathBuf,
+    },
     /// The verb cannot name a directory.
     #[error("make a run of verb {verb:?}: a verb has lower-case letters, digits and hyphens only")]
     Verb {
@@ -72,6 +81,12 @@ pub enum StoreError {
         path: PathBuf,
         /// What the parser said.
         source: serde_json::Error,
+    },
+    /// A run that came to its end, without a table that it stored then.
+    #[error("open {}: it is missing, so nothing tells what was measured; copy the run whole", path.display())]
+    Gone {
+        /// Which file.
+        path: PathBuf,
     },
     /// A raw segment that cannot be read.
     #[error("read segment {}: {source}; no record of it can be used", path.display())]
@@ -130,7 +145,7 @@ fn remedy(source: &io::Error) -> &'static str {
     }
     match source.kind() {
         io::ErrorKind::PermissionDenied => "; check who owns it (a run made by root is read by root)",
-        io::ErrorKind::NotFound => "; check the path",
+        _ if is_no_such_file(source) => "; check the path",
         io::ErrorKind::ReadOnlyFilesystem => "; put the run elsewhere",
         _ => "",
     }
@@ -173,7 +188,7 @@ impl StoreError {
     pub fn is_bad_input(&self) -> bool {
         match self {
             Self::NoSpace { .. } | Self::Verb { .. } => false,
-            Self::Io { source, .. } => source.kind() == io::ErrorKind::NotFound,
+            Self::Io { source, .. } => is_no_such_file(source),
             Self::Parquet { operation, .. } => *operation == "read",
             _ => true,
         }
@@ -186,6 +201,13 @@ pub const MORE_DESCRIPTORS: &str = "; raise the limit of open files (ulimit -n)"
 /// Whether this process, or the whole system, may open no further file (EMFILE, ENFILE).
 pub fn lacks_descriptors(source: &io::Error) -> bool {
     matches!(source.raw_os_error(), Some(24 | 23))
+}
+
+/// Whether a path leads to no file: nothing is there, or a directory, or a loop of links.
+pub fn is_no_such_file(source: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidFilename, IsADirectory, NotADirectory, NotFound};
+    matches!(source.kind(), NotFound | NotADirectory | IsADirectory | InvalidFilename)
+        || source.raw_os_error() == Some(40)
 }
 
 /// Whether a write failed since there was no room for it, on the device or within a quota.
@@ -221,6 +243,11 @@ mod tests {
         assert!(io(io::ErrorKind::NotFound).is_bad_input());
         assert!(!io(io::ErrorKind::PermissionDenied).is_bad_input());
         assert!(!io(io::ErrorKind::QuotaExceeded).is_bad_input());
+        // Not a directory, a directory, too long a name, a loop of links.
+        for number in [20, 21, 36, 40] {
+            let error = StoreError::io("open", "/runs/x/f", io::Error::from_raw_os_error(number));
+            assert!(error.is_bad_input() && error.to_string().ends_with("; check the path"), "{error}");
+        }
         let parquet = |operation| {
             StoreError::parquet(operation, "/runs/x/f", parquet::errors::ParquetError::EOF("cut".to_owned()))
         };

@@ -49,14 +49,6 @@ pub fn read_raw_gaps(run: &RunDir) -> Result<GapTable, StoreError> {
     Ok(gaps)
 }
 
-/// Gaps of a run: from `gaps.parquet` where it is there, else from the raw segments.
-///
-/// # Errors
-/// As [`read_gaps`] and [`read_raw_gaps`].
-pub fn load_gaps(run: &RunDir) -> Result<GapTable, StoreError> {
-    if run.gaps().is_file() { read_gaps(&run.gaps()) } else { read_raw_gaps(run) }
-}
-
 /// Writes `gaps.parquet`.
 ///
 /// # Errors

@@ -8,6 +8,10 @@ use std::path::{Component, Path, PathBuf};
 
 /// Runs lie at most so many directories below a root.
 const DEEPEST: usize = 3;
+/// So many directories below a root may be no runs, and so many more for each run that is found: a whole file system, or a home,
+/// has more, and is no place of runs.
+const MOST_OTHERS: usize = 3_000;
+const MOST_OTHERS_A_RUN: usize = 10;
 /// Its tags, one a line, in the run's directory.
 const TAGS: &str = "tags.txt";
 
@@ -37,9 +41,15 @@ pub fn open(word: &Path) -> Result<RunDir, StoreError> {
 
 /// The runs below `root`, the newest first. What is no run, or cannot be read, is passed over; symbolic links are not followed,
 /// and a run within a run is part of it.
-pub fn runs_below(root: &Path) -> Vec<Listed> {
-    let mut found = Vec::new();
-    collect(root, DEEPEST, &mut found);
+///
+/// # Errors
+/// Too many directories that are no runs lie there.
+pub fn runs_below(root: &Path) -> Result<Vec<Listed>, StoreError> {
+    let (mut found, mut others) = (Vec::new(), 0);
+    let is_all = root.canonicalize().is_ok_and(|real| real.parent().is_none());
+    if is_all || collect(root, DEEPEST, &mut found, &mut others, MOST_OTHERS).is_none() {
+        return Err(StoreError::NoPlaceOfRuns { root: root.to_owned() });
+    }
     found.sort_by(|one, other| {
         // Of a run and its copy without names, the run.
         let key = |listed: &Listed| {
@@ -48,20 +58,32 @@ pub fn runs_below(root: &Path) -> Vec<Listed> {
         };
         key(other).cmp(&key(one))
     });
-    found
+    Ok(found)
 }
 
-fn collect(place: &Path, depth: usize, into: &mut Vec<Listed>) {
+/// None where too many directories are no runs; `others` counts them, and `most` may be where no run is.
+fn collect(
+    place: &Path,
+    depth: usize,
+    into: &mut Vec<Listed>,
+    others: &mut usize,
+    most: usize,
+) -> Option<()> {
     if let Ok(run) = RunDir::open(place) {
         if let Ok(manifest) = run.read_manifest() {
             into.push(Listed { tags: tags(&run), run, manifest });
         }
-        return;
+        return Some(());
+    }
+    *others += 1;
+    if *others > most + MOST_OTHERS_A_RUN * into.len() {
+        return None;
     }
     let entries = fs::read_dir(place).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| depth > 0 && entry.file_type().is_ok_and(|kind| kind.is_dir())) {
-        collect(&entry.path(), depth - 1, into);
+        collect(&entry.path(), depth - 1, into, others, most)?;
     }
+    Some(())
 }
 
 /// The tags of a run; none where it has none.
@@ -83,12 +105,12 @@ pub fn write_tags(run: &RunDir, tags: &[String]) -> Result<(), StoreError> {
 /// a tag (the newest that has it).
 ///
 /// # Errors
-/// There is no such run.
+/// There is no such run, or `root` is no place of runs.
 pub fn named(word: &Path, root: &Path) -> Result<RunDir, StoreError> {
     let plain = matches!(word.components().collect::<Vec<_>>().as_slice(), [Component::Normal(_)]);
     let name = word.to_str().filter(|_| plain && !word.exists());
     let Some(name) = name else { return RunDir::open(word) };
-    let mut all = runs_below(root).into_iter();
+    let mut all = runs_below(root)?.into_iter();
     let back = match name.strip_prefix("last") {
         Some("") => Some(0),
         Some(rest) => rest.strip_prefix('~').and_then(|back| back.parse::<usize>().ok()),
@@ -111,6 +133,35 @@ mod tests {
         let run = RunDir::create(place, verb).unwrap();
         run.write_manifest(&Manifest::begin("0.1.0", verb, json!({}), json!({}), started_ns)).unwrap();
         run
+    }
+
+    #[test]
+    fn a_place_with_too_many_other_directories_is_refused_and_many_runs_are_not() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = |at: usize| fs::create_dir(root.path().join(format!("d{at}"))).unwrap();
+        // The root is one of them.
+        (1..MOST_OTHERS).for_each(directory);
+        assert!(runs_below(root.path()).unwrap().is_empty());
+        directory(MOST_OTHERS);
+        assert!(runs_below(root.path()).is_err());
+        fs::remove_dir(root.path().join("d1")).unwrap();
+        let held = run(root.path(), "chase", 1);
+        (0..=MOST_OTHERS).for_each(|at| fs::create_dir(held.path().join(at.to_string())).unwrap());
+        assert_eq!(runs_below(root.path()).unwrap().len(), 1, "of a run nothing is counted");
+        // A fleet's runs lie in a directory of each host and day.
+        let fleet = tempfile::tempdir().unwrap();
+        for at in 0..9 {
+            run(&fleet.path().join(format!("host/{at}")), "chase", 1);
+        }
+        let (mut found, mut others) = (Vec::new(), 0);
+        assert_eq!(collect(fleet.path(), DEEPEST, &mut found, &mut others, 3), Some(()));
+        assert_eq!((found.len(), others), (9, 11));
+        (0..=MOST_OTHERS_A_RUN).for_each(|at| fs::create_dir(root.path().join(format!("e{at}"))).unwrap());
+        assert!(matches!(runs_below(Path::new("/")), Err(StoreError::NoPlaceOfRuns { .. })));
+        let refused = runs_below(root.path()).unwrap_err();
+        assert!(matches!(&refused, StoreError::NoPlaceOfRuns { root: at } if at == root.path()));
+        assert!(refused.is_bad_input() && refused.to_string().contains("name the directory of the runs"));
+        assert!(matches!(named(Path::new("last"), root.path()), Err(StoreError::NoPlaceOfRuns { .. })));
     }
 
     #[test]

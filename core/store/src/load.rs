@@ -3,7 +3,7 @@
 use crate::convert::{JoinReport, Joined, join_segments, read_raw_events};
 use crate::error::StoreError;
 use crate::events::read_events;
-use crate::gaps::load_gaps;
+use crate::gaps::{read_gaps, read_raw_gaps};
 use crate::manifest::{AnalysisFacts, Manifest, Window};
 use crate::media::MediaRows;
 use crate::packets::read_packets_and_media;
@@ -33,12 +33,12 @@ pub fn load_packet_run(run: &RunDir) -> Result<LoadedRun, StoreError> {
     let manifest = run.read_manifest()?;
     let facts = manifest.analysis.clone().unwrap_or_default();
     let mut names = run.read_names()?;
-    let events = if run.events().is_file() {
+    let events = if run.has_table(&manifest, &run.events())? {
         read_events(&run.events())?
     } else {
         read_raw_events(run, &mut names, facts.source_cpu())?
     };
-    let (mut packets, mut media, joined) = if run.samples().is_file() {
+    let (mut packets, mut media, joined) = if run.has_table(&manifest, &run.samples())? {
         let (packets, media) = read_packets_and_media(&run.samples())?;
         (packets, media, None)
     } else {
@@ -72,16 +72,18 @@ pub fn load_noise_run(run: &RunDir) -> Result<LoadedNoise, StoreError> {
     let facts = manifest.noise.clone().unwrap_or_default();
     let shared = manifest.analysis.clone().unwrap_or_default();
     let mut names = run.read_names()?;
-    let events = if run.events().is_file() {
+    let events = if run.has_table(&manifest, &run.events())? {
         read_events(&run.events())?
     } else {
         read_raw_events(run, &mut names, None)?
     };
+    let gaps =
+        if run.has_table(&manifest, &run.gaps())? { read_gaps(&run.gaps())? } else { read_raw_gaps(run)? };
     let run = NoiseRun {
         period_ns: facts.period_ns,
         threshold_ns: facts.threshold_ns,
         loops: facts.loops,
-        gaps: load_gaps(run)?,
+        gaps,
         events,
         names,
         circumstances: shared.circumstances,

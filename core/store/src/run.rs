@@ -277,6 +277,20 @@ impl RunDir {
         write_atomically(&self.report(), html.as_bytes())
     }
 
+    /// Whether a table is there to be read. If not, raw segments hold the same, or the run was killed before it recorded.
+    ///
+    /// # Errors
+    /// The run came to its end and has neither: this is a copy of a part of it.
+    pub fn has_table(&self, manifest: &Manifest, table: &Path) -> Result<bool, StoreError> {
+        if table.is_file() {
+            return Ok(true);
+        }
+        if manifest.ended_realtime_ns.is_none() || self.files()?.iter().any(|path| is_segment(path)) {
+            return Ok(false);
+        }
+        Err(StoreError::Gone { path: table.to_owned() })
+    }
+
     /// Removes the raw segments, once they are converted. Returns how many bytes that frees.
     ///
     /// # Errors
@@ -284,7 +298,7 @@ impl RunDir {
     pub fn remove_raw(&self) -> Result<u64, StoreError> {
         let mut freed = 0;
         for path in self.files()? {
-            if path.extension().is_some_and(|e| e == "seg") {
+            if is_segment(&path) {
                 freed += fs::metadata(&path).map_or(0, |m| m.len());
                 fs::remove_file(&path).map_err(|e| StoreError::io("remove", &path, e))?;
             }
@@ -301,6 +315,10 @@ impl RunDir {
         paths.sort();
         Ok(paths)
     }
+}
+
+fn is_segment(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "seg")
 }
 
 /// Writes a file so that a reader, or a crash, sees the old one or the new one, never a part: a file beside it

@@ -11,7 +11,7 @@ use quaver_store::convert::convert_raw;
 use quaver_store::convert::convert_raw_noise;
 use quaver_store::error::StoreError;
 use quaver_store::events::read_events;
-use quaver_store::gaps::{load_gaps, read_gaps};
+use quaver_store::gaps::{read_gaps, read_raw_gaps};
 use quaver_store::load::{load_noise_run, load_packet_run};
 use quaver_store::manifest::{AnalysisFacts, Manifest, NoiseFacts, Stream, StreamPayload, Window};
 use quaver_store::packets::{read_packets, write_packets};
@@ -101,7 +101,7 @@ fn gaps_of_several_cpus() {
         };
         write_segment(&run.gaps_segment(cpu), &(0..50).map(gap).collect::<Vec<_>>(), 7);
     }
-    let raw = load_gaps(&run).unwrap();
+    let raw = read_raw_gaps(&run).unwrap();
     assert_eq!((raw.len(), raw.cpu[0], raw.cpu[99]), (100, 0, 3));
     assert!(raw.before_ns.iter().zip(&raw.after_ns).all(|(b, a)| (a - b - 5_000).abs() <= 1));
     convert_raw_noise(&run).unwrap();

@@ -10,13 +10,13 @@ mod cell;
 mod chart;
 mod distribution;
 mod document;
-mod figures;
 mod gnuplot;
 mod html;
 mod plot;
 mod terminal;
 mod text;
 mod ticks;
+mod unit;
 
 pub use axis::{Axis, Colour, Quantity};
 pub use cell::{Cell, bar};
@@ -24,7 +24,6 @@ pub use chart::{Arrangement, Chart, Group, Rendering};
 pub use document::{
     Block, Cause, Causes, Column, Document, Fact, Finding, Remedy, Row, Section, Shown, Table, Tile, Tone,
 };
-pub use figures::{Better, Figure, Figures, Unit};
 pub use gnuplot::gnuplot;
 pub use html::write_html;
 pub use plot::{
@@ -33,3 +32,4 @@ pub use plot::{
 };
 pub use terminal::{Style, plain, write_terminal};
 pub use text::{Emphasis, Text, safe, wrap};
+pub use unit::Unit;

@@ -268,6 +268,26 @@ pub struct Binned {
     pub above: f64,
 }
 
+impl Binned {
+    /// Of these bins on a logarithmic axis, which has no place for zero: from, to and count of each, ascending. Empty ones
+    /// may be missing.
+    pub fn logarithmic(name: String, colour: Colour, bins: impl Iterator<Item = (f64, f64, u64)>) -> Self {
+        let (mut edges, mut counts): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
+        for (from, to, count) in bins {
+            let from = from.max(1.0);
+            if edges.last().is_some_and(|last| *last < from) {
+                counts.push(0.0);
+            }
+            if edges.last() != Some(&from) {
+                edges.push(from);
+            }
+            edges.push(to);
+            counts.push(count as f64);
+        }
+        Self { name, colour, edges: edges.into(), counts: counts.into(), below: 0.0, above: 0.0 }
+    }
+}
+
 /// Bars of categories.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Bars {

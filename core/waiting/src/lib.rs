@@ -10,8 +10,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-/// Time that a thread gets to end after the process was asked to end. One that may run needs far less.
-const GRACE: Duration = Duration::from_secs(2);
+/// Time that a thread gets to end after the process was asked to end. One that may run needs far less. A pause of the
+/// whole machine counts as one look: nobody could end meanwhile.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Longest time between two looks at the flag.
 const LOOK: Duration = Duration::from_millis(20);
@@ -127,20 +128,23 @@ fn end_within(child: &mut Child, most: Duration) -> io::Result<ExitStatus> {
 struct Patience<'a> {
     thread: &'a str,
     end: &'a AtomicBool,
-    asked: Option<Instant>,
+    last_look: Option<Instant>,
+    waited: Duration,
 }
 
 impl<'a> Patience<'a> {
     fn new(thread: &'a str, end: &'a AtomicBool) -> Self {
-        Self { thread, end, asked: None }
+        Self { thread, end, last_look: None, waited: Duration::ZERO }
     }
 
     fn look(&mut self) -> io::Result<()> {
         if !self.end.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let asked = *self.asked.get_or_insert_with(Instant::now);
-        if asked.elapsed() < GRACE {
+        let now = Instant::now();
+        let since = self.last_look.replace(now).map_or(Duration::ZERO, |last| now - last);
+        self.waited += since.min(2 * LOOK);
+        if self.waited < GRACE {
             return Ok(());
         }
         let message = format!(
@@ -172,6 +176,15 @@ mod tests {
         drop(let_run);
         let (_silent, from) = channel::<u8>();
         assert_eq!(hear_or("quaver-sink", &from, &end).unwrap_err().kind(), io::ErrorKind::Interrupted);
+    }
+
+    #[test]
+    fn a_pause_of_the_machine_is_one_look() {
+        let end = AtomicBool::new(true);
+        let mut patience = Patience::new("quaver-sink", &end);
+        patience.last_look = Instant::now().checked_sub(2 * GRACE);
+        patience.look().unwrap();
+        assert_eq!(patience.waited, 2 * LOOK);
     }
 
     #[test]

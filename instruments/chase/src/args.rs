@@ -1,6 +1,6 @@
 //! The command lines of `quaver chase`, `quaver source` and `quaver sink`.
 
-use crate::endpoint::{Endpoint, endpoint, listening};
+use crate::endpoint::{Endpoint, destination, listening};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use quaver_analysis::gapped::SenderType;
@@ -185,7 +185,7 @@ Examples:
 The source never catches up with a burst unless asked: it skips the slots that it missed and says how many.")]
 pub struct SourceArgs {
     /// Where to send
-    #[arg(value_name = "HOST:PORT", value_parser = endpoint)]
+    #[arg(value_name = "HOST:PORT", value_parser = destination)]
     pub destination: Endpoint,
     /// The stream
     #[command(flatten)]

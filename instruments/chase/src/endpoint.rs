@@ -27,6 +27,8 @@ impl Endpoint {
     }
 }
 
+const PORTS: &str = "a port is a number up to 65535";
+
 /// `HOST:PORT` or `[IPv6]:PORT`.
 pub(crate) fn endpoint(text: &str) -> Result<Endpoint, String> {
     let (host, port) = text
@@ -37,14 +39,25 @@ pub(crate) fn endpoint(text: &str) -> Result<Endpoint, String> {
     if bare.is_none() && host.contains(':') {
         return Err("an IPv6 address with a port is [ADDRESS]:PORT".to_owned());
     }
-    let port = port.parse().map_err(|_| "a port is a number up to 65535")?;
+    let port = port.parse().map_err(|_| PORTS)?;
     Ok(Endpoint { host: bare.unwrap_or(host).to_owned(), port })
 }
 
-/// The same, or a port alone: that of any IPv4 address of this host.
+/// The same, where something may listen.
+pub(crate) fn destination(text: &str) -> Result<Endpoint, String> {
+    let to = endpoint(text)?;
+    if to.port == 0 {
+        Err("nothing listens on port 0: give a port from 1 to 65535".to_owned())
+    } else {
+        Ok(to)
+    }
+}
+
+/// `HOST:PORT` or `[IPv6]:PORT`, or a port alone: that of any IPv4 address of this host.
 pub(crate) fn listening(text: &str) -> Result<Endpoint, String> {
     match text.strip_prefix(':').unwrap_or(text).parse() {
         Ok(port) => Ok(Endpoint { host: Ipv4Addr::UNSPECIFIED.to_string(), port }),
+        Err(_) if text.bytes().all(|octet| octet.is_ascii_digit()) => Err(PORTS.to_owned()),
         Err(_) => endpoint(text),
     }
 }
@@ -60,6 +73,10 @@ mod tests {
             assert_eq!(address, (Ipv4Addr::UNSPECIFIED, 5004).into(), "{text}");
         }
         assert!(endpoint("5004").is_err() && endpoint(":5004").is_err(), "nothing is sent to any address");
+        assert_eq!(listening("70000").unwrap_err(), "a port is a number up to 65535");
+        assert_eq!(listening("0"), listening("0.0.0.0:0"), "the kernel chooses one");
+        assert!(destination("host:0").unwrap_err().starts_with("nothing listens on port 0"));
+        assert_eq!(destination("host:1"), endpoint("host:1"));
     }
 
     #[test]

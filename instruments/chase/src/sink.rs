@@ -148,7 +148,8 @@ fn measure(
     facts.circumstances.blind = facts.blind.clone();
     facts.tai = tai();
     facts.video = told(args);
-    facts.counts.socket_dropped = outcome.report.receive_drops.map(u64::from);
+    let drops = outcome.report.receive_drops.map(u64::from);
+    facts.counts.divide_drops(drops, before.checksum_errors(&after));
     // What came after the last packet that was asked for is not lost.
     facts.counts.record_lost = if complete { 0 } else { outcome.report.unrecorded };
     recording.finish(interrupt.requested().then(|| "interrupted by the user".to_owned()))

@@ -109,7 +109,7 @@ fn a_step_of_the_wall_clock_is_told_in_manifest_summary_page_and_report() {
     let summary: serde_json::Value =
         serde_json::from_slice(&std::fs::read(run.path().join("summary.json")).unwrap()).unwrap();
     assert!(summary["warnings"].to_string().contains(sentence));
-    assert!(quaver_view::plain(&digest.page(&run)).contains(sentence));
+    assert!(quaver_view::plain(&digest.document()).contains(sentence));
     assert!(std::fs::read_to_string(run.path().join("report.html")).unwrap().contains(sentence));
     // Nor does it make packets late: stamps on both sides of it are far nearer to their readings than the step is long.
     let column = digest.run.packets.column(quaver_analysis::model::Layer::KernelStamp).unwrap();

@@ -145,5 +145,7 @@ fn what_is_read_between_two_blocks_or_in_one_is_in_no_other() {
     stream.wait_until_read(end);
     let (_, fourth) = blocks.measure(&args, WASH_OUT, &interrupt).unwrap();
     assert!(numbers(&fourth).first().unwrap() >= &end);
-    assert_eq!(fourth.run.unread, None);
+    // One may come just before the end: none that the third block left unread is unread in this one.
+    let window = fourth.manifest.analysis.as_ref().and_then(|facts| facts.window).unwrap();
+    assert!(fourth.run.unread.is_none_or(|unread| unread.since_ns > window.start_ns));
 }

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use quaver_analysis::summary::{ChaseSummary, Losses, NoiseCpu};
-use quaver_cure_analysis::BlockFigures;
+use quaver_cure_analysis::{BlockFigures, Burden};
 use quaver_view::{Cell, Quantity};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -122,12 +122,12 @@ impl Objective {
         })
     }
 
-    /// All figures of a block of so many seconds, in which so many CPUs of the host were busy. Loops receive and lose nothing.
+    /// All figures of a block of so many seconds, in which the host bore so much. Loops receive and lose nothing.
     pub(crate) fn figures(
         self,
         measured: Measured<'_>,
         length_s: f64,
-        busy_cpus: f64,
+        burden: Burden,
     ) -> Option<BlockFigures> {
         let (received, lost) = match measured {
             Measured::Stream(summary) => (summary.losses.received, lost(&summary.losses) as f64),
@@ -138,7 +138,7 @@ impl Objective {
             objective: self.of(measured)?,
             lost_share: lost / (received.max(1) as f64 + lost),
             received_per_s: received as f64 / length_s,
-            busy_cpus,
+            burden,
         })
     }
 }
@@ -251,7 +251,8 @@ mod tests {
     fn noise_is_the_time_of_the_stops_over_that_of_all_loops_and_less_is_better() {
         let share = |seed: u64, most_ns: usize| {
             let (cpus, stopped_ns) = looped(seed, most_ns);
-            let figures = Objective::NoiseShare.figures(Measured::Loops(&cpus), 0.4, 2.0).unwrap();
+            let figures =
+                Objective::NoiseShare.figures(Measured::Loops(&cpus), 0.4, Burden::default()).unwrap();
             assert_eq!(figures.objective, stopped_ns as f64 / 800_000_000.0, "seed {seed}");
             assert_eq!((figures.lost_share, figures.received_per_s), (0.0, 0.0));
             figures
@@ -294,7 +295,11 @@ mod tests {
     /// Rounds whose blocks with the remedy are held up by up to `with_ns`, and those without by up to 100 µs.
     fn blocks(objective: Objective, with_ns: usize) -> Vec<Block> {
         let figures = |seed, most_ns| {
-            objective.figures(Measured::Stream(&analyzed(&latenesses(seed, most_ns), 0)), 0.4, 1.0)
+            objective.figures(
+                Measured::Stream(&analyzed(&latenesses(seed, most_ns), 0)),
+                0.4,
+                Burden::default(),
+            )
         };
         let block = |round: u32, arm: usize, figures| Block { round, arm, figures, void: None };
         let round = |round: u32| {

@@ -8,7 +8,6 @@ use quaver_instrument::schema;
 use quaver_store::run::RunDir;
 use quaver_view::Document;
 use serde_json::Value;
-use std::io::Write;
 use std::time::Duration;
 
 /// Its kind of runs.
@@ -52,20 +51,14 @@ impl CureDigest {
 impl Analyzed for CureDigest {
     fn store(&self, run: &RunDir) -> anyhow::Result<()> {
         run.write_summary(&self.summary)?;
-        quaver_instrument::results::store_report(run, |out| self.write_html(run, out))
+        quaver_instrument::results::store_report(run, &self.document(run)?)
     }
 
     fn summary(&self) -> anyhow::Result<Value> {
         Ok(serde_json::to_value(&self.summary)?)
     }
 
-    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
-        let mut document = document(&self.summary, &self.facts);
-        document.report_path = run.report().is_file().then(|| run.report().display().to_string());
-        Ok(document)
-    }
-
-    fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
-        Ok(quaver_view::write_html(out, &document(&self.summary, &self.facts))?)
+    fn document(&self, _: &RunDir) -> anyhow::Result<Document> {
+        Ok(document(&self.summary, &self.facts))
     }
 }

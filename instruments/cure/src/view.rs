@@ -2,7 +2,8 @@
 
 use crate::objective::Objective;
 use crate::summary::{CureSummary, Persisted, Remedy};
-use quaver_cure_analysis::{Effect, Settled, TrialVerdict};
+use quaver_analysis::intervals::mean;
+use quaver_cure_analysis::{BlockFigures, Effect, Guard, Settled, TrialVerdict};
 use quaver_instrument::facts::RunFacts;
 use quaver_instrument::head::head;
 use quaver_instrument::terminal;
@@ -62,6 +63,7 @@ pub fn document(summary: &CureSummary, facts: &RunFacts) -> Document {
     if !summary.remedies.is_empty() {
         document.section(remedies(summary));
     }
+    guards(&mut document, summary);
     causes(&mut document, summary);
     if !summary.not_tried.is_empty() {
         let mut table = Table::new(["source", "cost before", "why not", "how"]).terminal_first(8);
@@ -107,6 +109,36 @@ fn proof(document: &mut Document, summary: &CureSummary) {
                 average, since the largest were chosen; this one is not.";
     let chart = proof_chart(summary);
     document.section(Section::new("proof", "Proof").note(note).with(table).with(chart));
+}
+
+/// What others bore in the proof, without and with all that helped.
+fn guards(document: &mut Document, summary: &CureSummary) {
+    let of_arm = |arm: usize| -> Vec<BlockFigures> {
+        let blocks = summary.proof_blocks.iter().filter(|block| block.arm == arm);
+        blocks.filter_map(|block| block.figures).collect()
+    };
+    let arms = [of_arm(0), of_arm(1)];
+    if arms.iter().any(Vec::is_empty) {
+        return;
+    }
+    let mut table = Table::new(["guarded", "without", "with", "accepted at most"]);
+    for guard in Guard::ALL {
+        let of = |blocks: &Vec<BlockFigures>| {
+            let values: Vec<f64> = blocks.iter().filter_map(|block| guard.value(block)).collect();
+            if values.is_empty() { Cell::from("not readable here") } else { guarded(guard, mean(&values)) }
+        };
+        table.row([Cell::from(guard.name()), of(&arms[0]), of(&arms[1]), Cell::from(guard.limit())]);
+    }
+    document.section(Section::new("guards", "What must not become worse").with(table));
+}
+
+const fn guarded(guard: Guard, value: f64) -> Cell {
+    match guard {
+        Guard::Losses => Cell::Share(value),
+        Guard::Throughput => Cell::Rate(value, "/s"),
+        Guard::CpuTime | Guard::Others => Cell::Number { value, digits: 3 },
+        Guard::Power | Guard::Heat => Cell::Number { value, digits: 1 },
+    }
 }
 
 /// The objective of each block of the proof, round by round.
@@ -276,7 +308,7 @@ fn advice(document: &mut Document, summary: &CureSummary) {
 }
 
 /// The first few settings, and how many more there are.
-fn listed(changes: &[String]) -> String {
+pub(crate) fn listed(changes: &[String]) -> String {
     const LISTED: usize = 3;
     let rest = changes.len().saturating_sub(LISTED);
     let more = if rest > 0 { format!(", and {rest} more") } else { String::new() };

@@ -10,7 +10,7 @@ use quaver_store::load::load_noise_run;
 use quaver_store::manifest::Manifest;
 use quaver_store::perfetto::{Drawing, NamedWindow, draw};
 use quaver_store::run::RunDir;
-use quaver_view::{Cell, Document, write_html};
+use quaver_view::{Cell, Document};
 use std::io::Write;
 
 /// A turn is meant to take a small part of the threshold; beyond this part, turns that nothing disturbed are
@@ -116,22 +116,11 @@ impl NoiseDigest {
     /// Writes `summary.json` and `report.html`.
     pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
         run.write_summary(&self.analysis.summary)?;
-        quaver_instrument::results::store_report(run, |out| self.write_html(out))
+        quaver_instrument::results::store_report(run, &self.document())
     }
 
-    /// Writes the report.
-    pub fn write_html(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        Ok(write_html(out, &self.document())?)
-    }
-
-    /// The console page.
-    pub fn page(&self, run: &RunDir) -> Document {
-        let mut document = self.document();
-        document.report_path = run.report().is_file().then(|| run.report().display().to_string());
-        document
-    }
-
-    fn document(&self) -> Document {
+    /// What a person sees of it.
+    pub fn document(&self) -> Document {
         document(&NoiseInput {
             analysis: &self.analysis,
             run: &self.facts,

@@ -75,12 +75,8 @@ impl Analyzed for Gaps {
         }
     }
 
-    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
-        Ok(self.0.page(run))
-    }
-
-    fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
-        self.0.write_html(out)
+    fn document(&self, _: &RunDir) -> anyhow::Result<Document> {
+        Ok(self.0.document())
     }
 
     fn write_perfetto(&self, _: &RunDir, _: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<bool> {

@@ -1,5 +1,6 @@
 //! The command line of `quaver serve` and `quaver probe`: types only.
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use quaver_instrument::args::{DirectionName, OutputArgs};
 use quaver_instrument::quantity;
@@ -48,7 +49,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", env = "QUAVER_KEY_FILE")]
     pub key_file: Option<PathBuf>,
     /// Maximum packet rate of a test
-    #[arg(long, default_value_t = 500_000, value_name = "PACKETS")]
+    #[arg(long, default_value_t = 500_000, value_name = "PACKETS", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_rate: u64,
     /// Maximum packet rate of all tests that run at a time, of which one peer has half [default: twice --max-rate]
     #[arg(long, value_name = "PACKETS")]
@@ -145,7 +146,7 @@ One-way delay is only as accurate as the two clocks. The page shows values as me
 clock offset, with the bound of that estimate.")]
 pub struct ProbeArgs {
     /// Host that runs `quaver serve`, or the reflector of --stamp
-    #[arg(value_name = "HOST[:PORT]", required_unless_present = "mesh")]
+    #[arg(value_name = "HOST[:PORT]", required_unless_present = "mesh", value_parser = NonEmptyStringValueParser::new())]
     pub host: Option<String>,
     /// Measure to each host of this file, one after the other
     #[arg(long, value_name = "FILE", conflicts_with = "host")]
@@ -163,7 +164,7 @@ pub struct ProbeArgs {
     #[arg(long, value_name = "RUN", requires = "mesh")]
     pub join: Vec<PathBuf>,
     /// TCP port of its control connection, if HOST names none
-    #[arg(long, default_value_t = 2666, value_name = "PORT")]
+    #[arg(long, default_value_t = 2666, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
     /// Which way test packets go
     #[arg(long, value_enum, default_value = "both", value_name = "WAY")]

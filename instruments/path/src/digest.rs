@@ -157,7 +157,7 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<PathDigest> {
     let facts: PathFacts = run
         .read_facts(manifest.path.as_ref())?
         .with_context(|| format!("read {}: it has no facts of a path", run.manifest().display()))?;
-    let packets = if run.samples().is_file() {
+    let packets = if run.has_table(&manifest, &run.samples())? {
         read_path_samples(&run.samples(), facts.flows.len())?
     } else {
         vec![Vec::new(); facts.flows.len()]

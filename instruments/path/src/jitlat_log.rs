@@ -41,7 +41,7 @@ use std::net::{IpAddr, SocketAddr};
 /// Header of a log file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogHeader {
-    /// First line without its `# `: date and time when the file was made, as it stands.
+    /// First line without its `# `: date and time when the file was made, with one blank between words.
     pub created: String,
     /// What was asked: `SENDING`, or `SEND_ME` for a flow from the server to the client.
     ///
@@ -93,15 +93,5 @@ impl LogHeader {
     pub fn direction(&self) -> Direction {
         let by_command = if self.command == Command::SendMe { Direction::Down } else { Direction::Up };
         self.facts.direction.unwrap_or(by_command)
-    }
-
-    /// What to add to each latency to correct it by the estimated clock error: the estimate is the server's clock less
-    /// the client's, so it is subtracted where the server receives and added where the client does.
-    pub fn correction_ns(&self) -> Option<i64> {
-        let error_ns = self.clock_error_ns?;
-        Some(match self.direction() {
-            Direction::Up => error_ns.saturating_neg(),
-            Direction::Down => error_ns,
-        })
     }
 }

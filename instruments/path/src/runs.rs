@@ -64,12 +64,8 @@ impl Analyzed for Path {
         Material { samples: samples.collect(), ..Material::default() }
     }
 
-    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
-        Ok(self.0.page(Some(&run.report().display().to_string())))
-    }
-
-    fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
-        self.0.write_html(out)
+    fn document(&self, _: &RunDir) -> anyhow::Result<Document> {
+        Ok(self.0.document())
     }
 
     fn write_perfetto(&self, run: &RunDir, asked: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
@@ -122,11 +118,7 @@ impl Analyzed for Mesh {
         Ok(serde_json::to_value(&self.0.summary)?)
     }
 
-    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
-        Ok(self.0.page(Some(&run.report().display().to_string())))
-    }
-
-    fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
-        self.0.write_html(out)
+    fn document(&self, _: &RunDir) -> anyhow::Result<Document> {
+        Ok(self.0.document())
     }
 }

@@ -1,6 +1,6 @@
 //! `samples.parquet` of a path measurement: received test packets.
 
-use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, FLAG_INVALID, Singleton};
+use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, FLAG_INVALID, FLAG_UNSTAMPED, Singleton};
 use quaver_store::columns::TableReader;
 use quaver_store::error::StoreError;
 use quaver_store::table::{self, Column, Layout, Table};
@@ -25,14 +25,14 @@ pub static TABLE: Table = Table {
             "flag_names",
             ["flags", "flags"],
             flag_names,
-            "names of the flags, joined by `+`: `duplicate`, `invalid`; null: none of them is set",
+            "names of the flags, joined by `+`: `duplicate`, `invalid`, `unstamped`; null: none of them is set",
         ),
     ],
     span: Some(["sent_ns", "received_ns"]),
 };
 
 fn flag_names(flags: u32, _: u32) -> Option<String> {
-    let names = [(FLAG_DUPLICATE, "duplicate"), (FLAG_INVALID, "invalid")];
+    let names = [(FLAG_DUPLICATE, "duplicate"), (FLAG_INVALID, "invalid"), (FLAG_UNSTAMPED, "unstamped")];
     table::flag_names(flags, &names.map(|(flag, name)| (flag.cast_unsigned(), name)))
 }
 

@@ -86,12 +86,12 @@ fn give_up_rights(args: &ServeArgs, options: &ServerOptions) {
     }
     let write: Vec<&Path> = writes.iter().map(PathBuf::as_path).collect();
     let read = [Path::new("/proc"), Path::new("/sys")];
-    // Jitlat's own protocol has TCP connections to ports that the peer names. A test port that the system is yet to choose
-    // cannot be named here, and TCP listens at it later.
+    // Jitlat's own protocol has TCP connections to ports that the peer names. A port that the system is yet to choose cannot be
+    // named here. TCP listens later at the test port, and then at a second address at the port that the first was given.
     let others = [options.owamp_port, options.twamp_port];
     let own = [options.control_port, options.test_port, 0];
     let ports: Vec<u16> = own.into_iter().chain(others.into_iter().flatten()).collect();
-    let free = args.legacy || options.test_port == 0;
+    let free = args.legacy || own[..2].contains(&0) || others.contains(&Some(0));
     let confined = SERVER.keep_ports(
         Some(Files { read: &read, write: &write, ..Files::default() }),
         if free { &[] } else { &ports },

@@ -38,7 +38,7 @@ Examples:
 A block runs every arm once, in an order drawn from the seed: the baseline, the baseline again (the control, A/A, which must
 come out null), each factor, and each pair that the plan names. An effect is the mean difference to the baseline of the same
 block. Few blocks cannot tell anything from chance, however large an effect: the default is as many as the number of factors
-needs. What the labels of figures mean: T is the period; lt.5T is the share of packets that came less than half of it after the
+needs, and fewer are refused; a plan that has fewer gets its cells measured, and no verdict. What the labels of figures mean: T is the period; lt.5T is the share of packets that came less than half of it after the
 one before, in a bunch; gt1.5T the share that came later than one and a half. The ranking goes by lt.5T unless the plan names another.
 
 Namespaces and what is set in them go when the process ends, in whatever way; settings of the host (tune = [...]) are in the
@@ -56,7 +56,7 @@ pub struct StudyRunArgs {
     /// Where the stream travels
     #[arg(long, value_enum, default_value = "netns", value_name = "WHERE")]
     pub lab: LabKind,
-    /// Blocks, at least 5 [default: as the plan says, else as many as the factors need]
+    /// Blocks, at least as many as the factors need [default: as the plan says, else that many]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(5..=1000), conflicts_with = "resume")]
     pub blocks: Option<u32>,
     /// How long to measure each arm in each block [default: as the plan says, else 1s]

@@ -7,13 +7,13 @@ use quaver_analysis::summary::ProbeCost;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::facts;
 use quaver_instrument::facts::RunFacts;
+use quaver_store::error::StoreError;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_study_analysis::{
     Cell, PaperArm, PaperBeside, PaperReport, StudyFacts, StudySummary, StudyVerdict, paper_report, summarize,
 };
 use quaver_view::Document;
-use std::io::Write;
 
 /// A study with its results.
 pub struct StudyDigest {
@@ -44,6 +44,7 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<StudyDigest> {
     summary.probe_cost = probe_cost(run)?;
     summary.paper = paper(run, &manifest, &summary, &cells)?.map(Box::new);
     summary.warnings = warnings(&summary, &cells, &manifest);
+    summary.warnings.extend(lost_stamps(run, &manifest, &cells));
     let mut facts = facts::run_facts(run, &manifest);
     facts.facts.retain(|(name, _)| name != "events lost");
     if let Some(priority) = manifest.asked.get("priority").and_then(|text| text.as_str()) {
@@ -110,12 +111,21 @@ fn paper(
     if planned.is_empty() {
         return Ok(None);
     }
-    let read = |path: std::path::PathBuf| {
-        if path.exists() { read_study_stamps(&path).map(Some) } else { Ok(None) }
+    let read = |name: &str, was_kept: bool| {
+        let path = run.path().join(name);
+        match path.is_file() {
+            true => read_study_stamps(&path).map(Some),
+            false if was_kept => Err(StoreError::Gone { path }),
+            false => Ok(None),
+        }
     };
-    let beside = |name: &str| read(run.path().join(name));
-    let (dummy, generator) = (beside("dummy.parquet")?, beside("generator.parquet")?);
-    let (idle, awake) = (beside("wake-up-idle.parquet")?, beside("wake-up-awake.parquet")?);
+    // A study that was interrupted may have none of them yet; the guest of a lab runs no dummy program.
+    let study = &manifest.asked["study"];
+    let beside = |name: &str, asked: bool| read(name, manifest.complete && asked);
+    let generator = beside("generator.parquet", true)?;
+    let dummy = beside("dummy.parquet", study["dummy_turns"] != 0 && study["lab"] != "qemu")?;
+    let wakes = study["wake_up_samples"] != 0;
+    let (idle, awake) = (beside("wake-up-idle.parquet", wakes)?, beside("wake-up-awake.parquet", wakes)?);
     let beside = PaperBeside {
         dummy: dummy.as_ref(),
         generator: generator.as_ref(),
@@ -125,8 +135,7 @@ fn paper(
     let mut failed = None;
     let of_arm = |arm: &str| {
         let cell = cells.iter().find(|cell| cell.arm == arm && cell.discarded.is_none())?;
-        let name = format!("cells/b{:04}-p{:03}.parquet", cell.block, cell.position);
-        read(run.path().join(name)).unwrap_or_else(|error| {
+        read(&stamps_of(cell), true).unwrap_or_else(|error| {
             failed = Some(error);
             None
         })
@@ -136,6 +145,28 @@ fn paper(
         Some(error) => Err(error.into()),
         None => Ok(Some(report)),
     }
+}
+
+/// Where the stamps of a cell lie in its run.
+fn stamps_of(cell: &Cell) -> String {
+    format!("cells/b{:04}-p{:03}.parquet", cell.block, cell.position)
+}
+
+/// Stamps that were kept and are gone. The figures of a cell stand beside them, and hold.
+fn lost_stamps(run: &RunDir, manifest: &Manifest, cells: &[Cell]) -> Option<String> {
+    let plan = manifest.asked.pointer("/study/plan")?.as_str()?;
+    let plan: toml::Table = plan.parse().ok()?;
+    if plan.get("study").and_then(|study| study.get("keep-stamps")?.as_bool()) == Some(false) {
+        return None;
+    }
+    let lost: Vec<String> =
+        cells.iter().map(stamps_of).filter(|name| !run.path().join(name).is_file()).collect();
+    let first = lost.first()?;
+    Some(format!(
+        "the stamps of {} of {} cells are gone, for example {first}: copy the run whole; the figures here stand without them",
+        lost.len(),
+        cells.len()
+    ))
 }
 
 /// What to know before believing the numbers.
@@ -196,20 +227,11 @@ impl StudyDigest {
     /// Writes `summary.json` and `report.html`.
     pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
         run.write_summary(&self.summary)?;
-        quaver_instrument::results::store_report(run, |out| self.write_html(out))
+        quaver_instrument::results::store_report(run, &self.document())
     }
 
-    /// Writes the report.
-    pub fn write_html(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        Ok(quaver_view::write_html(out, &document(&self.input(None)))?)
-    }
-
-    /// The console page.
-    pub fn page(&self, report_path: Option<&str>) -> Document {
-        document(&self.input(report_path))
-    }
-
-    fn input<'a>(&'a self, report_path: Option<&'a str>) -> StudyInput<'a> {
-        StudyInput { summary: &self.summary, run: &self.facts, report_path }
+    /// What a person sees of it.
+    pub fn document(&self) -> Document {
+        document(&StudyInput { summary: &self.summary, run: &self.facts })
     }
 }

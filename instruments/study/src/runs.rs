@@ -7,7 +7,6 @@ use quaver_store::run::RunDir;
 use quaver_study_analysis::{SCHEMA, StudySummary};
 use quaver_view::Document;
 use serde_json::Value;
-use std::io::Write;
 use std::time::Duration;
 
 /// Its kind of runs.
@@ -42,12 +41,7 @@ impl Analyzed for Cells {
         Ok(serde_json::to_value(&self.0.summary)?)
     }
 
-    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
-        Ok(self.0.page(Some(&run.report().display().to_string())))
-    }
-
-    fn write_html(&self, run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
-        let _ = run;
-        self.0.write_html(out)
+    fn document(&self, _: &RunDir) -> anyhow::Result<Document> {
+        Ok(self.0.document())
     }
 }

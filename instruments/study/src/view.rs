@@ -23,8 +23,6 @@ pub struct StudyInput<'a> {
     pub summary: &'a StudySummary,
     /// Facts of the run.
     pub run: &'a RunFacts,
-    /// Path of the HTML report, where one was written.
-    pub report_path: Option<&'a str>,
 }
 
 /// A figure with its unit.
@@ -55,7 +53,6 @@ pub fn document(input: &StudyInput<'_>) -> Document {
     document.version.clone_from(&run.version);
     document.verdict = Some(verdict(summary));
     document.incomplete = !summary.complete;
-    document.report_path = input.report_path.map(str::to_owned);
     document.fact("host", &run.host).fact("stream", &run.stream).fact("design", design(summary));
     document.html_fact("run", &run.directory).html_fact("command", Text::default().code(&run.command));
     document.html_fact("started", &run.started);

@@ -36,20 +36,7 @@ pub(crate) fn sizes<'a>(bins: impl Iterator<Item = &'a Bin>) -> Axis {
 }
 
 fn binned(name: String, colour: Colour, bins: &[Bin]) -> Binned {
-    let (mut edges, mut counts): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
-    for bin in bins {
-        // A logarithmic axis has no place for zero.
-        let from_ns = bin.from_ns.max(1.0);
-        if edges.last().is_some_and(|last| *last < from_ns) {
-            counts.push(0.0);
-        }
-        if edges.last() != Some(&from_ns) {
-            edges.push(from_ns);
-        }
-        edges.push(bin.to_ns);
-        counts.push(bin.count as f64);
-    }
-    Binned { name, colour, edges: edges.into(), counts: counts.into(), below: 0.0, above: 0.0 }
+    Binned::logarithmic(name, colour, bins.iter().map(|bin| (bin.from_ns, bin.to_ns, bin.count)))
 }
 
 #[cfg(test)]

@@ -46,12 +46,8 @@ impl Analyzed for Recorded {
         Ok(serde_json::to_value(&self.0.summary)?)
     }
 
-    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
-        Ok(verb::page(run, &self.0))
-    }
-
-    fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
-        verb::write_html(&self.0, out)
+    fn document(&self, _: &RunDir) -> anyhow::Result<Document> {
+        Ok(crate::view::document(&self.0))
     }
 
     fn write_perfetto(&self, _: &RunDir, _: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
@@ -108,11 +104,7 @@ impl Analyzed for Bench {
         Ok(arms.filter(|arm| !arm.lengths.is_empty()).collect())
     }
 
-    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
-        bench::page(run, &self.0)
-    }
-
-    fn write_html(&self, run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
-        bench::write_html(run, &run.read_manifest()?, &self.0, out)
+    fn document(&self, run: &RunDir) -> anyhow::Result<Document> {
+        bench::document(run, &self.0)
     }
 }

@@ -30,8 +30,8 @@ pub(crate) struct WatchArgs {
     /// Print a documented file of settings
     #[arg(long, conflicts_with_all = ["check", "config"])]
     example: bool,
-    /// Judge a file of settings and end
-    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    /// Judge a file of settings, /etc/quaver/watch.toml unless another is named, and end
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = USUAL_FILE, conflicts_with = "config")]
     check: Option<PathBuf>,
     #[command(subcommand)]
     ask: Option<Ask>,
@@ -80,6 +80,7 @@ pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
     }
     if let Some(file) = &args.check {
         let settings = Settings::read(file)?;
+        serve::Access::read(&settings.metrics_access)?;
         let names: Vec<&str> = settings.names().collect();
         let good = format!("{}: good; watched: {}\n", file.display(), names.join(", "));
         quaver_instrument::results::to_stdout(good.as_bytes())?;

@@ -1,7 +1,7 @@
 //! What is known of all receivers and incidents, for metrics and status.
 
 use crate::cpus::CpuTimes;
-use crate::judge::{Histogram, PacketFigures, Reason};
+use crate::judge::{Exemplar, Histogram, PacketFigures, Reason, Trigger};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,6 +25,9 @@ pub(crate) struct Outcomes {
     pub(crate) unconfirmed: u64,
     /// Incidents kept, by leading cause; those counted in another; and late time (of threads: waits) by cause.
     pub(crate) incidents: BTreeMap<String, u64>,
+    /// By leading cause the latest incident that was kept.
+    #[serde(skip)]
+    pub(crate) exemplars: BTreeMap<String, Exemplar>,
     pub(crate) folded: BTreeMap<String, u64>,
     #[serde(rename = "late_ns")]
     pub(crate) explained_ns: BTreeMap<String, u64>,
@@ -79,6 +82,8 @@ pub(crate) struct ReceiverState {
     pub(crate) watched: bool,
     /// What is watched, or why nothing is.
     pub(crate) words: String,
+    /// Packets came, and come no more.
+    pub(crate) silent: bool,
     pub(crate) received: u64,
     pub(crate) missing: u64,
     pub(crate) dropped: u64,
@@ -124,6 +129,13 @@ pub(crate) struct Incident {
     pub(crate) reasons: String,
     /// The leading cause with its share and its remedy.
     pub(crate) words: String,
+}
+
+impl Incident {
+    /// All of it that matters, in one line.
+    pub(crate) fn line(&self) -> String {
+        format!("{}: {}: {}", self.subject, self.reasons, self.words)
+    }
 }
 
 /// Everything at one instant.
@@ -200,6 +212,21 @@ impl Board {
             Subject::Receiver(name) => self.receiver(name, |state| change(&mut state.outcomes)),
             Subject::Threads(name) => self.threads(name, |state| change(&mut state.outcomes)),
         }
+    }
+
+    /// Names an incident as an example of its receiver's packets that triggered it.
+    pub(crate) fn exemplify(&self, subject: &Subject, triggers: &[Trigger], exemplar: &Exemplar) {
+        let Subject::Receiver(name) = subject else { return };
+        self.receiver(name, |state| {
+            for trigger in triggers {
+                let histogram = match trigger.reason {
+                    Reason::Late => &mut state.lateness,
+                    Reason::Held => &mut state.delivery,
+                    _ => continue,
+                };
+                histogram.exemplify(trigger.amount, exemplar.clone());
+            }
+        });
     }
 
     /// Leaves these receivers and tables of threads. Counts of those that stay go on.

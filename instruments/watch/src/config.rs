@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use ureq::http::Uri;
 
 /// A documented file.
 pub(crate) const EXAMPLE: &str = include_str!("example.toml");
@@ -32,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) socket: PathBuf,
     #[serde(default)]
     pub(crate) metrics: Option<SocketAddr>,
+    #[serde(default)]
+    pub(crate) metrics_access: AccessSettings,
     /// CPUs whose times are counted.
     #[serde(default, deserialize_with = "some_cpus")]
     pub(crate) cpus: Option<Vec<u16>>,
@@ -64,13 +67,43 @@ impl Default for WindowSettings {
     }
 }
 
-/// A program that is started for each incident.
+/// Who may ask at the address of `metrics`: files of a token and of a certificate with its key.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AccessSettings {
+    pub(crate) token_file: Option<PathBuf>,
+    pub(crate) certificate_file: Option<PathBuf>,
+    pub(crate) key_file: Option<PathBuf>,
+}
+
+/// A program to start and a server to notify for each incident.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HookSettings {
+    /// None where it is empty.
+    #[serde(default)]
     pub(crate) command: Vec<String>,
+    pub(crate) url: Option<String>,
     #[serde(default = "usual_patience", deserialize_with = "duration")]
     pub(crate) within: Duration,
+}
+
+impl HookSettings {
+    fn judge(&self) -> Result<(), String> {
+        if self.command.first().is_some_and(String::is_empty)
+            || (self.command.is_empty() && self.url.is_none())
+        {
+            return Err("hook: give it a url, or a command as a list, the program first: [\"logger\", \"-t\", \"quaver\"]"
+                .to_owned());
+        }
+        match self.url.as_ref().map(|url| url.parse::<Uri>()) {
+            Some(Ok(url)) if matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some() => {
+                Ok(())
+            }
+            None => Ok(()),
+            Some(_) => Err("hook: url is an address as `https://example.invalid/quaver`".to_owned()),
+        }
+    }
 }
 
 fn usual_patience() -> Duration {
@@ -207,17 +240,32 @@ impl Settings {
         if self.cpus.as_ref().is_some_and(Vec::is_empty) {
             return Err("cpus names no CPU".to_owned());
         }
-        if self.hook.as_ref().is_some_and(|hook| hook.command.first().is_none_or(String::is_empty)) {
-            return Err(
-                "hook: command is a list, the program first: [\"logger\", \"-t\", \"quaver\"]".to_owned()
-            );
-        }
+        self.hook.as_ref().map_or(Ok(()), HookSettings::judge)?;
+        self.judge_access()?;
         self.receivers.iter().try_for_each(ReceiverSettings::judge)?;
         self.threads.iter().try_for_each(ThreadsSettings::judge)?;
         if self.names().collect::<BTreeSet<&str>>().len() < counts.0 + counts.1 {
             return Err("two tables have the same name".to_owned());
         }
         Ok(())
+    }
+
+    /// What other hosts reach is for those who have the token, and nobody on the way reads it.
+    fn judge_access(&self) -> Result<(), String> {
+        let AccessSettings { token_file, certificate_file, key_file } = &self.metrics_access;
+        if certificate_file.is_some() != key_file.is_some() {
+            return Err("metrics_access: certificate_file and key_file go together".to_owned());
+        }
+        match self.metrics {
+            Some(address) if !address.ip().is_loopback() && (token_file.is_none() || key_file.is_none()) => {
+                Err(format!(
+                    "metrics: other hosts may reach {address}: give [metrics_access] a token_file, a certificate_file and a \
+                     key_file, or listen at 127.0.0.1:{}",
+                    address.port()
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Names of all that is watched.
@@ -359,6 +407,15 @@ mod tests {
             ("[[threads]]\nname='a'\ncpus='0'\n[[receiver]]\nname='a'\nport=1\ngap='1s'", "same name"),
             ("colour = 1", "unknown field `colour`"),
             ("[hook]\ncommand = []\n[[receiver]]\nname='a'\nport=1\ngap='1s'", "the program first"),
+            ("cpus='0'\n[hook]\nurl = 'ftp://a/b'", "url is an address"),
+            ("cpus='0'\n[hook]\nurl = '/b'", "url is an address"),
+            ("cpus='0'\nmetrics = '[::]:9469'", "listen at 127.0.0.1:9469"),
+            ("cpus='0'\nmetrics = '0.0.0.0:1'\n[metrics_access]\ntoken_file='/t'", "a certificate_file"),
+            (
+                "cpus='0'\nmetrics = '0.0.0.0:1'\n[metrics_access]\ncertificate_file='/c'\nkey_file='/k'",
+                "a token_file",
+            ),
+            ("cpus='0'\n[metrics_access]\nkey_file='/k'", "go together"),
             ("[window]\nbefore = '3'", "`3` has no unit"),
             ("[window]\nafter = '2h'\n[[receiver]]\nname='a'\nport=1\ngap='1s'", "60 s long at most"),
             ("[[receiver]]\nname='a b'\nport=1\ngap='1s'", "a name has"),

@@ -32,6 +32,7 @@ const COST: Duration = Duration::from_secs(10);
 /// Watches until SIGTERM or Ctrl-C.
 pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     let mut settings = Arc::new(Settings::read(file)?);
+    let access = serve::Access::read(&settings.metrics_access)?;
     let interrupt = Interrupt::catch_but_hangup()?;
     let (reload, trigger) = (flag(SIGHUP)?, flag(SIGUSR1)?);
     make_directory(&settings.directory)?;
@@ -41,7 +42,7 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     let board = Arc::new(Board::default());
     let keeper = Keeper::open(&settings.directory, settings.limits.clone(), Arc::clone(&board), hook)?;
     let _socket = serve::listen_here(&settings.socket, &board)?;
-    settings.metrics.map_or(Ok(()), |address| serve::listen_at(address, &board))?;
+    settings.metrics.map_or(Ok(()), |address| serve::listen_at(address, access, &board))?;
     let outbox = Arc::new(Outbox::new(Arc::clone(&board), settings.limits.waiting_bytes()));
     let (orders, ordered) = channel();
     let writer = start_writer(keeper, &outbox, ordered)?;
@@ -107,13 +108,18 @@ fn flag(signal: i32) -> anyhow::Result<Arc<AtomicBool>> {
 
 /// Sockets and the directory stay for as long as the process lives.
 fn check_reload(old: &Settings, new: Settings) -> anyhow::Result<Settings> {
-    if (&old.directory, &old.socket, old.metrics) != (&new.directory, &new.socket, new.metrics) {
-        let message = "directory, socket and metrics change by a restart only";
+    let fixed = |settings: &Settings| {
+        let Settings { directory, socket, metrics, metrics_access, .. } = settings.clone();
+        (directory, socket, metrics, metrics_access)
+    };
+    if fixed(old) != fixed(&new) {
+        let message = "directory, socket, metrics and metrics_access change by a restart only";
         return Err(failure(ExitCode::Usage, message));
     }
-    // The thread that starts it has to be there before the right to start programs is given up.
-    if old.hook.is_some() != new.hook.is_some() {
-        return Err(failure(ExitCode::Usage, "a hook comes and goes by a restart only"));
+    // Its thread has to be there before the watch gives up the right to start programs.
+    let starts = |settings: &Settings| settings.hook.as_ref().is_some_and(|hook| !hook.command.is_empty());
+    if starts(old) != starts(&new) {
+        return Err(failure(ExitCode::Usage, "the command of a hook comes and goes by a restart only"));
     }
     Ok(new)
 }

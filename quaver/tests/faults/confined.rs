@@ -92,6 +92,7 @@ fn a_watch_keeps_the_rights_to_trace_and_its_answering_threads_none() {
     let port = quaver_testbed::ports::free_port();
     let settings = format!(
         "directory = '{0}'\nsocket = '{0}/watch.sock'\nmetrics = '127.0.0.1:{port}'\n\
+         [hook]\nurl = 'http://127.0.0.1:{port}/'\n\
          [[receiver]]\nname = 'nobody'\nport = {port}\ngap = '1s'\n",
         place.path().display()
     );
@@ -116,18 +117,18 @@ fn a_watch_keeps_the_rights_to_trace_and_its_answering_threads_none() {
     assert!(asked_at(port).ends_with("# EOF\n"));
     // CAP_DAC_OVERRIDE, DAC_READ_SEARCH, SYS_PTRACE, SYSLOG, PERFMON, BPF.
     let kept = 1 << 1 | 1 << 2 | 1 << 19 | 1 << 34 | 1 << 38 | 1 << 39;
-    let mut answering = 0;
+    let (mut answering, mut sending) = (0, 0);
     for task in std::fs::read_dir(format!("/proc/{}/task", watch.0.id())).unwrap() {
         let task: u32 = task.unwrap().file_name().to_str().unwrap().parse().unwrap();
         let capabilities = u64::from_str_radix(&status_of(task, "CapEff"), 16).unwrap();
         assert_eq!(status_of(task, "Seccomp"), "2");
-        if status_of(task, "Name") == "watch-http" {
-            answering += 1;
-            assert_eq!(capabilities, 0);
-        }
+        let name = status_of(task, "Name");
+        answering += u32::from(name == "watch-http");
+        sending += u32::from(name == "watch-webhook");
+        assert!(capabilities == 0 || !["watch-http", "watch-webhook"].contains(&name.as_str()), "{name}");
         assert_eq!(capabilities & !kept, 0, "{capabilities:x}");
     }
-    assert_eq!(answering, 2, "one at the socket, one at the address");
+    assert_eq!((answering, sending), (2, 1), "one at the socket, one at the address, one for the hook");
 }
 
 /// Commands, and a file that each reads because others wrote it, or because others had a part in what is in it.

@@ -46,6 +46,12 @@ pub(crate) const ELSEWHERE: &[Elsewhere] = &[
         "at_each_write_a_full_disk_ends_readers_and_spoils_no_run",
     ),
     shown(
+        DISK,
+        "watch",
+        "quaver/tests/watch_live/disk.rs",
+        "a_full_disk_costs_its_incident_and_no_later_one",
+    ),
+    shown(
         KILLED,
         "analyze, report, scrub",
         "quaver/tests/faults/main.rs",
@@ -93,7 +99,7 @@ pub(crate) const ELSEWHERE: &[Elsewhere] = &[
     shown(
         KILLED,
         "watch",
-        "quaver/tests/watch_live.rs",
+        "quaver/tests/watch_live/main.rs",
         "glitches_become_incidents_with_their_causes_and_quiet_and_kills_become_none",
     ),
     shown(
@@ -197,6 +203,18 @@ pub(crate) const ELSEWHERE: &[Elsewhere] = &[
     ),
     shown(
         "interface down, removed or renamed",
+        "watch",
+        "quaver/tests/watch_live/links.rs",
+        "a_link_that_is_down_for_a_while_is_an_incident_with_the_packets_that_are_missing",
+    ),
+    shown(
+        "interface down, removed or renamed",
+        "watch",
+        "quaver/tests/watch_live/links.rs",
+        "another_name_of_the_interface_is_nothing_to_a_watch_and_its_end_ends_the_stream_alone",
+    ),
+    shown(
+        "interface down, removed or renamed",
         "tune",
         "core/host/src/settings/journal/tests/vanished.rs",
         "an_interface_that_is_gone_took_its_settings_along",
@@ -230,6 +248,12 @@ pub(crate) const ELSEWHERE: &[Elsewhere] = &[
         "chase",
         "instruments/path/record/src/tests/source.rs",
         "a_server_that_ends_says_so_and_the_client_keeps_what_came",
+    ),
+    shown(
+        PEER,
+        "watch",
+        "quaver/tests/watch_live/receivers.rs",
+        "a_receiver_is_found_again_after_each_of_five_restarts_and_nothing_is_left_of_it",
     ),
     shown(
         "ring overflow",

@@ -72,6 +72,7 @@ fn refused(calls: &[i64], error: i32) -> String {
         libc::SYS_adjtimex => "clocks",
         libc::SYS_clone => "threads",
         libc::SYS_prlimit64 => "limits",
+        libc::SYS_getdents64 => "listing",
         other => panic!("a name for call {other}"),
     };
     let error = [(libc::EACCES, "EACCES"), (libc::EPERM, "EPERM"), (libc::EAGAIN, "EAGAIN")]

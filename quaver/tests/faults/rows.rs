@@ -180,6 +180,13 @@ pub(crate) const TRIED: &[Tried] = &[
             fine(SYNC, TRACING, Run),
             fine(CAPTURE, TRACING, File),
             fine("doctor", TRACING, Nothing),
+            ends(
+                3,
+                "runs --root .",
+                How::Refused(&[libc::SYS_getdents64], libc::EACCES),
+                "check who owns it",
+                Nothing,
+            ),
             ends(3, CHASE, SCHEDULING, FORBIDS, Nothing),
             ends(3, NOISE, SCHEDULING, FORBIDS, Nothing),
             ends(3, SOURCE, SCHEDULING, FORBIDS, Nothing),

@@ -153,3 +153,36 @@ fn runs_of_earlier_programs_are_read_and_migrated() {
         }
     }
 }
+
+/// What such a run says is true of nothing: a packet that was not copied is no packet that was lost.
+#[test]
+fn a_run_that_was_copied_in_part_is_refused_and_stays_as_it_was() {
+    for (name, table) in [
+        ("chase-2026-11-25", "samples.parquet"),
+        ("chase-2026-11-25", "events.parquet"),
+        ("watch-2026-11-27", "samples.parquet"),
+        ("noise-2026-11-25", "gaps.parquet"),
+        ("noise-2026-11-25", "events.parquet"),
+        ("watch-wait-2026-11-27", "events.parquet"),
+        ("probe-2026-11-25", "samples.parquet"),
+        ("probe-mesh-2026-11-27/tests/probe-20261127T035249Z-2caa", "samples.parquet"),
+    ] {
+        let place = tempfile::tempdir().expect("a directory");
+        let run = place.path().join("part");
+        fs::create_dir(&run).expect("a directory");
+        for (path, octets) in files(&Path::new(KEPT).join(name)) {
+            fs::write(run.join(path.file_name().expect("a file")), octets).expect("a copy");
+        }
+        fs::remove_file(run.join(table)).expect("it is kept");
+        let before = files(&run);
+        for verb in ["analyze", "report"] {
+            let said = ends(quaver(place.path(), &[verb, "part"]), 5).stderr;
+            let said = String::from_utf8_lossy(&said);
+            let words = format!(
+                "open part/{table}: it is missing, so nothing tells what was measured; copy the run whole"
+            );
+            assert!(said.contains(&words), "{name}: {said}");
+        }
+        assert!(files(&run) == before, "{name} was changed");
+    }
+}

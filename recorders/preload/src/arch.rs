@@ -11,7 +11,7 @@ static RSEQ_OFFSET: AtomicIsize = AtomicIsize::new(0);
 const RSEQ_CPU_ID: isize = 4;
 
 /// Bytes of a thread's block: room for `ring::Thread`, asserted there.
-pub(crate) const THREAD_BYTES: usize = 128;
+pub(crate) const THREAD_BYTES: usize = 448;
 
 // `thread_local!` in a shared object would call __tls_get_addr, which may allocate. A block of our own, reached by
 // an offset from the thread pointer that is fixed at load time (initial-exec), takes two instructions.
@@ -20,11 +20,12 @@ std::arch::global_asm!(
     ".hidden quaver_sync_thread",
     ".globl quaver_sync_thread",
     ".type quaver_sync_thread, @object",
-    ".size quaver_sync_thread, 128",
+    ".size quaver_sync_thread, {octets}",
     ".balign 64",
     "quaver_sync_thread:",
-    ".zero 128",
+    ".zero {octets}",
     ".popsection",
+    octets = const THREAD_BYTES,
 );
 
 /// The calling thread's block, zero when the thread begins.

@@ -1,32 +1,33 @@
-//! The symbols that take the place of the thread library's. Each passes on, as one more argument, the address that
-//! its caller goes on at, and jumps: no frame of ours lies between the program and the hook.
+//! The symbols that take the place of the thread library's. Each passes on, as its last argument, where it was called from
+//! ([`crate::stack::Caller`]), and jumps: no frame of ours lies between the program and the hook.
 
 #[cfg(target_env = "gnu")]
 use crate::hooks::c11;
 use crate::hooks::{barrier, condition, futex, init, mutex, process, read_write, semaphore, spin, thread};
 use std::arch::naked_asm;
 
-/// Puts the return address into the register of the next argument and goes on to the hook.
+/// Puts the caller into the registers of the next two arguments and goes on to the hook: where the return address lies, and the frame
+/// pointer.
 #[cfg(target_arch = "x86_64")]
 macro_rules! pass_on {
-    (1, $hook:path) => { naked_asm!("mov rsi, qword ptr [rsp]", "jmp {}", sym $hook) };
-    (2, $hook:path) => { naked_asm!("mov rdx, qword ptr [rsp]", "jmp {}", sym $hook) };
-    (3, $hook:path) => { naked_asm!("mov rcx, qword ptr [rsp]", "jmp {}", sym $hook) };
-    (4, $hook:path) => { naked_asm!("mov r8, qword ptr [rsp]", "jmp {}", sym $hook) };
-    (5, $hook:path) => { naked_asm!("mov r9, qword ptr [rsp]", "jmp {}", sym $hook) };
+    (1, $hook:path) => { naked_asm!("mov rsi, rsp", "mov rdx, rbp", "jmp {}", sym $hook) };
+    (2, $hook:path) => { naked_asm!("mov rdx, rsp", "mov rcx, rbp", "jmp {}", sym $hook) };
+    (3, $hook:path) => { naked_asm!("mov rcx, rsp", "mov r8, rbp", "jmp {}", sym $hook) };
+    (4, $hook:path) => { naked_asm!("mov r8, rsp", "mov r9, rbp", "jmp {}", sym $hook) };
+    (5, $hook:path) => { naked_asm!("jmp {}", sym $hook) };
 }
 
-/// Puts the return address into the register of the next argument and goes on to the hook.
+/// Puts the caller into the registers of the next two arguments and goes on to the hook: the return address and the frame pointer.
 #[cfg(target_arch = "aarch64")]
 macro_rules! pass_on {
-    (1, $hook:path) => { naked_asm!("mov x1, x30", "b {}", sym $hook) };
-    (2, $hook:path) => { naked_asm!("mov x2, x30", "b {}", sym $hook) };
-    (3, $hook:path) => { naked_asm!("mov x3, x30", "b {}", sym $hook) };
-    (4, $hook:path) => { naked_asm!("mov x4, x30", "b {}", sym $hook) };
-    (5, $hook:path) => { naked_asm!("mov x5, x30", "b {}", sym $hook) };
+    (1, $hook:path) => { naked_asm!("mov x1, x30", "mov x2, x29", "b {}", sym $hook) };
+    (2, $hook:path) => { naked_asm!("mov x2, x30", "mov x3, x29", "b {}", sym $hook) };
+    (3, $hook:path) => { naked_asm!("mov x3, x30", "mov x4, x29", "b {}", sym $hook) };
+    (4, $hook:path) => { naked_asm!("mov x4, x30", "mov x5, x29", "b {}", sym $hook) };
+    (5, $hook:path) => { naked_asm!("b {}", sym $hook) };
 }
 
-/// Symbol, number of its arguments, hook.
+/// Symbol, number of its arguments, hook. Of five arguments nothing is passed on beside them.
 macro_rules! export {
     ($($name:ident $arguments:tt => $hook:path;)*) => { $(
         /// Takes the place of the C library's function of this name.
@@ -121,10 +122,11 @@ pub(crate) unsafe extern "C-unwind" fn syscall() {
     naked_asm!(
         "cmp edi, {futex_number}",
         "jne 2f",
-        // The seventh argument lies above the return address; the eighth, ours, goes above a copy of it.
-        "sub rsp, 8",
-        "push qword ptr [rsp + 8]",
-        "push qword ptr [rsp + 24]",
+        // The seventh argument lies above the return address; the caller, two words, goes above a copy of it.
+        "mov rax, rsp",
+        "push rbp",
+        "push rax",
+        "push qword ptr [rax + 8]",
         "call {futex}",
         "add rsp, 24",
         "ret",
@@ -167,7 +169,7 @@ pub(crate) unsafe extern "C-unwind" fn syscall() {
     )
 }
 
-/// The same for arm64, where all seven arguments and ours are in registers.
+/// The same for arm64, where all seven arguments are in registers and the caller is on the stack.
 ///
 /// # Safety
 /// As of that function.
@@ -178,8 +180,13 @@ pub(crate) unsafe extern "C-unwind" fn syscall() {
     naked_asm!(
         "cmp x0, #{futex_number}",
         "b.ne 2f",
-        "mov x7, x30",
-        "b {futex}",
+        "sub sp, sp, #32",
+        "stp x30, x29, [sp]",
+        "str x30, [sp, #16]",
+        "bl {futex}",
+        "ldr x30, [sp, #16]",
+        "add sp, sp, #32",
+        "ret",
         "2:",
         "cmp x0, #{seccomp_number}",
         "b.ne 4f",

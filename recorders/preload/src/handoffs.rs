@@ -14,6 +14,10 @@ pub(crate) struct Origin {
     pub(crate) creation: u32,
     /// Its start routine.
     pub(crate) routine: u64,
+    /// Its stack is smaller than [`crate::stack::LEAST_STACK`].
+    pub(crate) has_small_stack: bool,
+    /// An address above all frames of the program in its stack; 0 where the stack is small.
+    pub(crate) stack_top: usize,
 }
 
 const PLACES: usize = 512;

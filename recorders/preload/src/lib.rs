@@ -10,7 +10,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `exports` | the symbols, each passing on its return address |
+//! | `exports` | the symbols, each passing on where it was called from |
 //! | `hooks` | what is recorded around each call |
 //! | `handoffs` | what a creator hands over to the thread that it makes |
 //! | `real` | the thread library's own functions |
@@ -19,6 +19,10 @@
 //! | `shared` | objects of several processes |
 //! | `start` | whether, when and under which name recording begins |
 //! | `image` | constructor, destructor and the child of a fork |
+//! | `code` | which addresses are code, for stacks |
+//! | `known_stacks` | stacks that a thread has written |
+//! | `stack` | who called the caller, of calls that waited |
+//! | `generated` | code that Java makes, for stacks |
 //! | `waiters` | who waits for what, for unlocks that must be recorded |
 //! | `marks` | the same calls told to a tracer instead, where one runs the program in an emulator |
 //! | `arch` | counters, thread-local storage, instructions |
@@ -26,12 +30,19 @@
 //! Without `QUAVER_SYNC_DIR` in its environment a program runs unrecorded, at the cost of one load and two jumps a
 //! call.
 #![cfg(target_os = "linux")]
+#![cfg_attr(
+    not(all(target_arch = "x86_64", target_env = "gnu")),
+    allow(dead_code, reason = "no stack is kept there")
+)]
 
 mod arch;
+mod code;
 mod exports;
+mod generated;
 mod handoffs;
 mod hooks;
 mod image;
+mod known_stacks;
 mod latest;
 mod marks;
 mod real;
@@ -39,6 +50,7 @@ mod ring;
 mod samples;
 mod segment;
 mod shared;
+mod stack;
 mod start;
 mod system;
 mod waiters;

@@ -5,9 +5,10 @@
 //! never changes hands, and new chunks lie at higher addresses.
 
 use crate::handoffs::Origin;
+use crate::known_stacks::Stacks;
 use crate::latest::{Latest, Progress};
 use crate::samples::Samples;
-use crate::{arch, segment, start, system};
+use crate::{arch, code, generated, segment, start, system};
 use quaver_abi::sync::{
     CHUNK_MAGIC, PAGE_BYTES, SyncChunkHeader, SyncKind, SyncRecord, SyncRingHeader, ring_flags,
 };
@@ -44,6 +45,8 @@ pub(crate) struct Thread {
     samples: Samples,
     /// Its latest failed try or wait on a condition.
     latest: Latest,
+    /// Its stacks.
+    stacks: Stacks,
 }
 const _: () = assert!(size_of::<Thread>() <= arch::THREAD_BYTES);
 
@@ -158,6 +161,11 @@ impl Thread {
         &self.latest
     }
 
+    /// Its stacks.
+    pub(crate) fn stacks(&self) -> &Stacks {
+        &self.stacks
+    }
+
     /// How far it has come.
     pub(crate) fn progress(&self) -> Progress {
         let [locks, read] = [&self.ring().free_locks, &self.ring().free_read_locks];
@@ -176,6 +184,11 @@ impl Thread {
         self.chunks.store(0, Ordering::Relaxed);
         self.samples.begin();
         self.latest.begin();
+        // SAFETY: takes nothing.
+        let is_initial = system::thread_id() == unsafe { libc::getpid() } as u32;
+        let initial_top = || if is_initial { code::initial_top() } else { 0 };
+        generated::find();
+        self.stacks.begin(origin.map_or_else(initial_top, |origin| origin.stack_top));
         self.ring.store((&raw const NOWHERE).cast_mut(), Ordering::Relaxed);
         self.started_by_us.store(u32::from(origin.is_some()), Ordering::Relaxed);
         if let Some(chunk) = segment::take_chunk(1) {
@@ -256,6 +269,17 @@ impl Thread {
     /// Writes an event that happened at that count of cycles, on this CPU.
     #[inline(always)]
     pub(crate) fn put_at(&self, cycles: u64, event: Event) {
+        self.put_as::<true>(cycles, event);
+    }
+
+    /// Writes what says more of another event, and is no event: where it finds no room, no record is lost.
+    #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+    pub(crate) fn put_beside(&self, cycles: u64, event: Event) {
+        self.put_as::<false>(cycles, event);
+    }
+
+    #[inline(always)]
+    fn put_as<const COUNTED: bool>(&self, cycles: u64, event: Event) {
         let cpu = arch::cpu();
         loop {
             // The end first: a handler in between may move both to a new chunk, and then a slot of it that is
@@ -268,7 +292,7 @@ impl Thread {
                 unsafe { write(slot as *mut u64, cycles, cpu, event) };
                 break;
             }
-            if !self.refill() {
+            if !self.refill(COUNTED) {
                 return;
             }
         }
@@ -298,13 +322,18 @@ impl Thread {
         self.put_at(cycles, event);
     }
 
-    /// Gets another chunk; false, and counted as lost, where there is none.
+    /// Gets another chunk; false where there is none. What is `counted` is lost then.
     #[cold]
     #[inline(never)]
-    fn refill(&self) -> bool {
+    fn refill(&self, counted: bool) -> bool {
+        let lose = || {
+            if counted {
+                arch::count(&self.ring().lost);
+            }
+        };
         let refused = segment::is_full() || system::is_jailed();
         if refused && self.next.load(Ordering::Relaxed) >= self.end.load(Ordering::Relaxed) {
-            arch::count(&self.ring().lost);
+            lose();
             return false;
         }
         let errno = system::errno();
@@ -312,7 +341,7 @@ impl Thread {
         // A handler may have got the chunk already, between our claim and here.
         let done = self.next.load(Ordering::Relaxed) < self.end.load(Ordering::Relaxed) || self.get_chunk();
         if !done {
-            arch::count(&self.ring().lost);
+            lose();
         }
         held.release();
         system::set_errno(errno);

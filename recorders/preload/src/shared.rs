@@ -4,7 +4,7 @@
 //! Whether an object is shared stands in the object itself: glibc's layout, the same on x86-64 and arm64 since 2.21
 //! (`struct_mutex.h`, `struct_rwlock.h`, `struct new_sem`). Other C libraries are not asked.
 
-use quaver_abi::sync::SyncObject;
+use quaver_abi::sync::{OWNER_SHIFT, SyncObject};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// PTHREAD_MUTEX_PSHARED_BIT in `__kind`.
@@ -15,6 +15,8 @@ const MUTEX_COUNT_OFFSET: usize = 4;
 /// The type in `__kind`, and PTHREAD_MUTEX_RECURSIVE_NP.
 const MUTEX_TYPE: u32 = 3;
 const RECURSIVE: u32 = 1;
+/// The thread that has a mutex.
+const MUTEX_OWNER_OFFSET: usize = 8;
 const READ_WRITE_SHARED_OFFSET: usize = 28;
 /// The thread that has it for writing, 0 while readers have it.
 const READ_WRITE_WRITER_OFFSET: usize = 24;
@@ -46,6 +48,16 @@ pub(crate) fn is_held_again(address: usize) -> bool {
 #[inline(always)]
 pub(crate) fn is_written(address: usize) -> bool {
     !cfg!(target_env = "gnu") || word(address, READ_WRITE_WRITER_OFFSET) != 0
+}
+
+/// The thread that has a lock of this kind at the moment, 0 where none does or that is not known. A read-write lock names its writer.
+pub(crate) fn owner(address: usize, object: SyncObject) -> u32 {
+    let owner = match object {
+        SyncObject::Mutex => word(address, MUTEX_OWNER_OFFSET),
+        SyncObject::ReadWrite => word(address, READ_WRITE_WRITER_OFFSET),
+        SyncObject::Spin => 0,
+    };
+    if owner < 1 << (u32::BITS - OWNER_SHIFT) { owner } else { 0 }
 }
 
 /// Whether a semaphore, which is about to be posted, belongs to several processes.

@@ -6,7 +6,7 @@
 //! becomes or starts the program, never overwrites anything.
 
 use crate::segment::{self, Failure, Path};
-use crate::{arch, handoffs, marks, real, system, waiters};
+use crate::{arch, code, generated, handoffs, marks, real, system, waiters};
 use quaver_abi::sync::SyncEnd;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -108,6 +108,8 @@ fn begin_image() -> Option<u32> {
     if marks::begin() || directory.is_null() {
         return None;
     }
+    code::find();
+    generated::begin();
     if let Some(offset) = real::rseq_offset() {
         arch::set_rseq_offset(offset);
     }

@@ -234,6 +234,24 @@ pub(crate) fn read_file(path: &std::ffi::CStr, into: &mut [u8]) -> usize {
     used
 }
 
+/// Gives each byte of a file to `take`.
+pub(crate) fn read_by_parts(path: &std::ffi::CStr, mut take: impl FnMut(u8)) {
+    // SAFETY: a C string; the descriptor is closed below.
+    let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    if file < 0 {
+        return;
+    }
+    let mut part = [0_u8; 1024];
+    loop {
+        // SAFETY: the part is valid for its length.
+        let got = unsafe { libc::read(file, part.as_mut_ptr().cast::<c_void>(), part.len()) };
+        let Some(read) = part.get(..got.max(0) as usize).filter(|read| !read.is_empty()) else { break };
+        read.iter().for_each(|octet| take(*octet));
+    }
+    // SAFETY: opened above.
+    unsafe { libc::close(file) };
+}
+
 /// Writes all bytes to a descriptor, as far as it takes them.
 pub(crate) fn write_all(file: c_int, mut octets: &[u8]) {
     while !octets.is_empty() {

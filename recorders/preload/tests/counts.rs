@@ -143,6 +143,16 @@ fn nested_recursive_and_checking_locks() {
 }
 
 #[test]
+fn a_lock_that_is_refused_is_asked_for_once() {
+    let trap = Trap::traps();
+    let bare = std::process::Command::new(&trap.program).arg("ceiling").output().unwrap();
+    let (recorded, recording) = trap.record("ceiling");
+    assert_eq!(numbers(&recorded), numbers(&bare));
+    assert_ne!(numbers(&bare)[0], 0, "it is refused without us");
+    assert_eq!(recording.count(SyncKind::LockEntry), 0);
+}
+
+#[test]
 fn handlers_that_post_lose_nothing() {
     let (output, recording) = Trap::traps().record("handlers 300");
     let [locks, rings] = numbers(&output)[..] else { panic!("{output:?}") };

@@ -78,11 +78,12 @@ pub(super) fn open(path: &Path) -> anyhow::Result<Trace> {
 /// As [`open`], of the file.
 pub(super) fn source_of(path: &Path) -> anyhow::Result<TraceFile> {
     let said = |error: &io::Error| {
-        let code = match error.kind() {
-            io::ErrorKind::PermissionDenied => ExitCode::Unsupported,
-            _ => ExitCode::BadInput,
+        let (code, remedy) = match error.kind() {
+            io::ErrorKind::PermissionDenied => (ExitCode::Unsupported, "; check who owns it"),
+            io::ErrorKind::NotFound => (ExitCode::BadInput, "; check the path"),
+            _ => (ExitCode::BadInput, ""),
         };
-        failure(code, format!("open the trace {}: {error}", path.display()))
+        failure(code, format!("open the trace {}: {error}{remedy}", path.display()))
     };
     let file = File::open(path).map_err(|error| said(&error))?;
     let metadata = file.metadata().map_err(|error| said(&error))?;

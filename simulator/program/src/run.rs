@@ -227,7 +227,12 @@ fn print(
 ) -> anyhow::Result<ExitCode> {
     let summary = serde_json::to_value(&digest.summary)?;
     let found = results::Found::of_run(&summary, run).ended(ended);
-    results::print(&found, || digest.page(run), args.output.json, &args.output.fail_if)
+    results::print(
+        &found,
+        || results::with_report(digest.document(), run),
+        args.output.json,
+        &args.output.fail_if,
+    )
 }
 
 #[cfg(test)]

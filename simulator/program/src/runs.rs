@@ -53,12 +53,8 @@ impl Analyzed for Simulation {
         Ok(serde_json::to_value(&self.0.summary)?)
     }
 
-    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
-        Ok(self.0.page(run))
-    }
-
-    fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
-        self.0.write_html(out)
+    fn document(&self, _: &RunDir) -> anyhow::Result<Document> {
+        Ok(self.0.document())
     }
 
     fn write_perfetto(&self, _: &RunDir, _: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
@@ -98,12 +94,8 @@ impl Analyzed for Paper {
         paper::digest::spans(run)
     }
 
-    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
-        Ok(self.0.page(run))
-    }
-
-    fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
-        self.0.write_html(out)
+    fn document(&self, _: &RunDir) -> anyhow::Result<Document> {
+        Ok(self.0.document())
     }
 }
 
@@ -139,11 +131,7 @@ impl Analyzed for Sweep {
         self.0.spans(run)
     }
 
-    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
-        Ok(self.0.page(run))
-    }
-
-    fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
-        self.0.write_html(out)
+    fn document(&self, _: &RunDir) -> anyhow::Result<Document> {
+        Ok(self.0.document())
     }
 }

@@ -12,7 +12,7 @@ use quaver_instrument::facts::run_facts;
 use quaver_sim::statistics::Results;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
-use quaver_view::{Document, write_html};
+use quaver_view::Document;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -123,12 +123,7 @@ impl SimDigest {
     /// Writes `summary.json` and `report.html`.
     pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
         run.write_summary(&self.summary)?;
-        quaver_instrument::results::store_report(run, |out| self.write_html(out))
-    }
-
-    /// Writes the report.
-    pub fn write_html(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        Ok(write_html(out, &self.document())?)
+        quaver_instrument::results::store_report(run, &self.document())
     }
 
     /// Writes a timeline for ui.perfetto.dev: cores with the threads that ran there, threads with what they did, and arrows
@@ -138,12 +133,8 @@ impl SimDigest {
         Ok(())
     }
 
-    /// The console page.
-    pub fn page(&self, run: &RunDir) -> Document {
-        Document { report_path: Some(run.report().display().to_string()), ..self.document() }
-    }
-
-    fn document(&self) -> Document {
+    /// What a person sees of it.
+    pub fn document(&self) -> Document {
         view::document(&SimInput {
             summary: &self.summary,
             run: &self.facts,

@@ -9,10 +9,13 @@
 //! In each set the line used last comes first and free ones come last, so that the order is the age. A second level that is not
 //! plain has more behind these ([`second`]).
 
+mod epochs;
 mod evict;
 mod second;
+mod side;
 
 pub use second::{SecondLevel, SecondLevelCounts};
+pub use side::Side;
 
 use crate::cache::LineState;
 use crate::config::{CacheConfig, Config};

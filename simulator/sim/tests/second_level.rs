@@ -5,7 +5,7 @@ mod coherence_checks;
 use coherence_checks::Oracle;
 use quaver_sim::coherence::{Purpose, SecondLevel};
 use quaver_sim::cure::{CacheKind, CureCache};
-use quaver_sim::os_cache::Side;
+use quaver_sim::private::Side;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 

@@ -75,10 +75,6 @@ pub mod clock_frequency {
     pub const NONE: u8 = 0;
     /// 27 MHz.
     pub const MHZ_27: u8 = 1;
-    /// 148.5 MHz.
-    pub const MHZ_148_5: u8 = 2;
-    /// 148.5 / 1.001 MHz.
-    pub const MHZ_148_35: u8 = 3;
 }
 
 /// What the fixed part says, field by field. Values that do not fit their field are cut to it.

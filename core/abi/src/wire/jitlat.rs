@@ -93,6 +93,9 @@ pub const SENTINEL: i32 = -1;
 pub const FLAG_DUPLICATE: i32 = 1;
 /// Flag of a singleton: its packet cannot belong to the test. The bit is our choice.
 pub const FLAG_INVALID: i32 = 2;
+/// Flag of a singleton: its packet reached a reflector, as the numbers of other replies tell, and its own reply was lost with the
+/// reflector's stamp. Its times mean nothing. No Jitlat peer sets it.
+pub const FLAG_UNSTAMPED: i32 = 4;
 
 /// Why bytes are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -374,7 +377,7 @@ pub struct Singleton {
     pub tx_seq: i32,
     /// Receiving time, nanoseconds of UTC since 1970 of the receiver's clock.
     pub rx_real_time_ns: i64,
-    /// [`FLAG_DUPLICATE`], [`FLAG_INVALID`]; only singletons with 0 enter the analysis.
+    /// [`FLAG_DUPLICATE`], [`FLAG_INVALID`], [`FLAG_UNSTAMPED`]; only singletons with 0 enter the analysis.
     pub flags: i32,
 }
 

@@ -35,6 +35,8 @@ pub(crate) struct Span {
     pub(crate) left: Option<u16>,
     /// When the wait began (the wake-up or the preemption).
     pub(crate) since_ns: i64,
+    /// When the wake-up reached a CPU, so that the thread stood in its queue; none where that is not recorded.
+    pub(crate) queued_ns: Option<i64>,
     /// When it ran again, or the end of the question.
     pub(crate) until_ns: i64,
     /// Thread that took its CPU when it left (0: idle, or not known).
@@ -58,6 +60,11 @@ pub(crate) struct Absence {
 }
 
 impl Span {
+    /// Since when it could run, had its CPU been free: a wake-up takes its time to reach another CPU.
+    pub(crate) fn runnable_ns(&self) -> i64 {
+        self.queued_ns.unwrap_or(self.since_ns)
+    }
+
     /// A stretch of which nothing is recorded.
     pub(crate) fn unknown(start_ns: i64, end_ns: i64) -> Self {
         let state = ActorState::Unknown;
@@ -70,6 +77,7 @@ impl Span {
             away: false,
             left: None,
             since_ns: start_ns,
+            queued_ns: None,
             until_ns: end_ns,
             taken_by: 0,
             realtime: None,
@@ -78,12 +86,16 @@ impl Span {
     }
 }
 
+/// `detail` of the [`EventKind::Wakeup`] of a thread that stands in the queue of a CPU from then on.
+const QUEUED: u8 = 0;
 /// `detail` of the [`EventKind::Wakeup`] of a thread that was made then.
 const MADE: u8 = 2;
 
 /// The recorded life of one thread.
 pub(crate) struct Life<'a> {
     events: &'a [EventRecord],
+    /// Stretches in which events were lost: what it did since then is known again from its next run on.
+    holes: &'a [(i64, i64)],
     pub(crate) thread: u32,
     runs: Vec<u32>,
     wakes: Vec<u32>,
@@ -108,6 +120,7 @@ pub(crate) fn lives<'a>(events: &'a [EventRecord], threads: &[u32]) -> Vec<Life<
         .iter()
         .map(|&thread| Life {
             events,
+            holes: &[],
             thread,
             runs: Vec::new(),
             wakes: Vec::new(),
@@ -161,7 +174,17 @@ pub(crate) fn lives<'a>(events: &'a [EventRecord], threads: &[u32]) -> Vec<Life<
     lives
 }
 
-impl Life<'_> {
+impl<'a> Life<'a> {
+    /// The same, known to have holes.
+    pub(crate) fn with_holes(self, holes: &'a [(i64, i64)]) -> Self {
+        Self { holes, ..self }
+    }
+
+    /// Whether records of it may be lost: who else ran while its state is unknown then proves nothing.
+    pub(crate) fn has_holes(&self) -> bool {
+        !self.holes.is_empty()
+    }
+
     fn event(&self, index: u32) -> &EventRecord {
         &self.events[index as usize]
     }
@@ -226,11 +249,19 @@ impl Life<'_> {
 
     /// Whether a timer woke it during an interrupt or softirq.
     pub(crate) fn timer_woke_it_in(&self, event: &EventRecord) -> bool {
+        self.wakes_in(event).any(|wake| Wakeup::from_aux(wake.aux).context == WakeContext::Timer)
+    }
+
+    /// Whether its wake-up by another CPU reached this one in an interrupt.
+    pub(crate) fn was_queued_in(&self, event: &EventRecord) -> bool {
+        self.wakes_in(event).any(|wake| wake.detail == QUEUED)
+    }
+
+    fn wakes_in(&self, event: &EventRecord) -> impl Iterator<Item = &EventRecord> {
+        let (cpu, end_ns) = (event.cpu, end_of(event));
         let first = self.wakes.partition_point(|&index| start_of(self.event(index)) < start_of(event));
         let wakes = self.wakes[first..].iter().map(|&index| self.event(index));
-        wakes
-            .take_while(|wake| start_of(wake) <= end_of(event))
-            .any(|wake| wake.cpu == event.cpu && Wakeup::from_aux(wake.aux).context == WakeContext::Timer)
+        wakes.take_while(move |wake| start_of(wake) <= end_ns).filter(move |wake| wake.cpu == cpu)
     }
 
     /// Its sleeps that began after an instant, each with the first wake-up since.
@@ -281,6 +312,7 @@ impl Life<'_> {
                     away: false,
                     left: None,
                     since_ns: start_of(&run),
+                    queued_ns: None,
                     until_ns: end_ns,
                     taken_by: 0,
                     realtime: None,
@@ -320,6 +352,8 @@ impl Life<'_> {
     ) {
         let Some(before) = before else { return self.unseen(after, from, to, take) };
         let (left, back) = (end_of(&before), after.as_ref().map_or(i64::MAX, start_of));
+        let hole = self.holes.iter().find(|&&(start, end)| start < back && end > left);
+        let (to, unknown_to) = (hole.map_or(to, |&(start, _)| start.clamp(from, to)), to);
         let in_between = |list: &[u32]| {
             let first = list.partition_point(|&index| start_of(self.event(index)) < left);
             let last = list.partition_point(|&index| start_of(self.event(index)) <= back);
@@ -327,7 +361,8 @@ impl Life<'_> {
         };
         let wakes = in_between(&self.wakes);
         let moves = &self.moves[in_between(&self.moves)];
-        let woken_by = self.wakes[wakes].first().copied();
+        let wakes = &self.wakes[wakes];
+        let woken_by = wakes.first().copied();
         let wake =
             woken_by.map(|index| start_of(self.event(index))).or_else(|| self.woken_unseen(left, back));
         let moved = after.is_some_and(|run| run.cpu != before.cpu) || !moves.is_empty();
@@ -341,6 +376,8 @@ impl Life<'_> {
                 _ => (ActorState::Unknown, left),
             },
         };
+        let queued = wakes.iter().map(|&index| self.event(index)).find(|wake| wake.detail == QUEUED);
+        let queued_ns = queued.map(start_of).filter(|_| !reason.could_go_on());
         let absence = Absence { reason, left_ns: left, sleep: self.sleep_at(left), wake: woken_by };
         let mut moves = moves.iter().map(|&index| self.event(index)).peekable();
         let mut cursor = from;
@@ -349,8 +386,8 @@ impl Life<'_> {
                 cpu = (step.aux & 0xffff) as u16;
             }
             let mut end_ns = moves.peek().map_or(to, |step| start_of(step).min(to));
-            if let Some(wake) = wake.filter(|&wake| wake > cursor) {
-                end_ns = end_ns.min(wake);
+            for step_ns in [wake, queued_ns].into_iter().flatten().filter(|&step_ns| step_ns > cursor) {
+                end_ns = end_ns.min(step_ns);
             }
             let (state, since_ns) = state_at(cursor);
             let taken_by = (before.aux >> 32) as u32;
@@ -365,12 +402,16 @@ impl Life<'_> {
                 away: cpu != before.cpu,
                 left: Some(before.cpu),
                 since_ns,
+                queued_ns,
                 until_ns,
                 taken_by,
                 realtime,
                 absence,
             });
             cursor = end_ns;
+        }
+        if to < unknown_to {
+            take(Span::unknown(to, unknown_to));
         }
     }
 }

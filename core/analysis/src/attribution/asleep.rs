@@ -27,11 +27,13 @@ pub(crate) type TakePiece<'t> = dyn FnMut(i64, i64, CauseKey) + 't;
 pub(crate) struct Sleepers<'a>(BTreeMap<u32, Life<'a>>);
 
 impl<'a> Sleepers<'a> {
-    pub(crate) fn new(events: &'a [EventRecord]) -> Self {
+    /// `holes` are stretches in which events were lost.
+    pub(crate) fn new(events: &'a [EventRecord], holes: &'a [(i64, i64)]) -> Self {
         let followed = events.iter().filter(|event| event.kind == EventKind::Wakeup as u8);
         let threads: BTreeSet<u32> = followed.map(|event| event.id).collect();
         let threads: Vec<u32> = threads.into_iter().collect();
-        Self(lives(events, &threads).into_iter().map(|life| (life.thread, life)).collect())
+        let lives = lives(events, &threads).into_iter().map(|life| life.with_holes(holes));
+        Self(lives.map(|life| (life.thread, life)).collect())
     }
 }
 

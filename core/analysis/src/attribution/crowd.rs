@@ -23,6 +23,8 @@ pub struct Crowd {
     pub seen: bool,
     /// Time at which more than one thread ran there or waited for the CPU, nanoseconds.
     pub crowded_ns: i64,
+    /// Time of which the run tells who ran there, nanoseconds. It may begin before the measured window.
+    pub seen_ns: i64,
     /// These threads by number.
     pub threads: BTreeSet<u32>,
 }
@@ -60,7 +62,7 @@ pub fn crowd(events: &[EventRecord], cpu: u16) -> Crowd {
         });
     }
     edges.sort_unstable();
-    let mut found = Crowd { seen: true, ..Crowd::default() };
+    let mut found = Crowd { seen: true, seen_ns: to - from, ..Crowd::default() };
     let mut runnable: BTreeSet<u32> = BTreeSet::new();
     let mut since_ns = from;
     for (at_ns, begins, thread) in edges {
@@ -124,9 +126,10 @@ fn alone(crowds: &BTreeMap<u16, Crowd>, names: &Names, known: &mut Vec<String>) 
             known.push(format!("the run never saw more than one runnable thread on CPU {cpu}"));
         } else {
             crowded.push(format!(
-                "leave one runnable thread on CPU {cpu}: {} were runnable at once for {:.3} ms",
+                "leave one runnable thread on CPU {cpu}: {} were runnable at once for {:.3} of {:.3} ms recorded",
                 named(&crowd.threads, names),
-                crowd.crowded_ns as f64 / 1e6
+                crowd.crowded_ns as f64 / 1e6,
+                crowd.seen_ns as f64 / 1e6
             ));
         }
     }

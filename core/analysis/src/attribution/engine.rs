@@ -128,7 +128,7 @@ impl<'a> Engine<'a> {
             circumstances,
             causes: CauseTable::default(),
             faults,
-            sleepers: Sleepers::new(namer.timeline.events),
+            sleepers: Sleepers::new(namer.timeline.events, &circumstances.holes),
             drafts: Vec::new(),
         }
     }
@@ -139,6 +139,9 @@ impl<'a> Engine<'a> {
     pub(crate) fn receiver(&mut self, ask: Ask, actor: &Actor, life: Option<&Life<'_>>, queued: Queued) {
         let thread = life.map(|life| life.thread);
         each_span(self.namer, ask, life, |mut span| {
+            if span.state == ActorState::Unknown && life.is_some_and(Life::has_holes) {
+                return self.unknown(Ask { from_ns: span.start_ns, to_ns: span.end_ns, ..ask });
+            }
             let until_ns = ask.to_ns - ask.shift_ns;
             let question = Question { namer: self.namer, sleepers: &self.sleepers };
             let mut reason = question.reason(&span.absence, until_ns);
@@ -310,9 +313,13 @@ impl<'a> Engine<'a> {
         self.levels(depth + 1, cursor, to, cut);
     }
 
-    /// Cause of an interrupt, softirq or NMI. A timer that wakes the receiver is what it set to end a sleep of its own.
+    /// Cause of an interrupt, softirq or NMI. A timer that wakes the receiver is what it set to end a sleep of its own, and a
+    /// call of another CPU that wakes it is that wake-up.
     fn interruption(&self, event: &EventRecord, cut: Cut<'_>) -> CauseKey {
         let key = self.namer.interruption(event);
+        if key.id == "ipi-call" && cut.sleeper.is_some_and(|life| life.was_queued_in(event)) {
+            return cut.wake_up;
+        }
         let own = key.id == "timers" && cut.sleeper.is_some_and(|life| life.timer_woke_it_in(event));
         if own { if cut.wake_up == waiting::WAKE_UP { OWN_TIMER } else { cut.wake_up } } else { key }
     }

@@ -122,6 +122,7 @@ pub(super) fn schedule(run: &PacketRun, slack_ns: i64, threshold_ns: impl Fn(f64
         steady: pace.steady(),
         uncertainty_ns: pace.uncertainty_ns,
         on_schedule_share: pace.on_schedule_share,
+        usual_delta_ns: (!pace.steady()).then(|| pace::usual_delta_ns(&arrivals)).flatten(),
         ..PaceSummary::default()
     };
     let expected = if told.steady {

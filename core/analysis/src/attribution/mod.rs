@@ -296,6 +296,9 @@ fn unexplained_note(
             period_ns / 1_000_000
         ));
     }
+    if !circumstances.holes.is_empty() {
+        note.push_str("; or a cause whose records were lost");
+    }
     if !circumstances.blind.is_empty() {
         note.push_str("; or one of the causes that this run was blind to");
     }

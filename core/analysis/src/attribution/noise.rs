@@ -43,7 +43,9 @@ pub fn analyze_noise(run: &NoiseRun, options: &NoiseOptions) -> NoiseAnalysis {
     let timeline = Timeline::new(&run.events);
     let namer = Namer::new(&timeline, &run.names, None);
     let threads: Vec<u32> = run.loops.iter().flat_map(|one| one.actor.threads.iter().copied()).collect();
-    let lives = lives(&run.events, &threads);
+    let holes = &run.circumstances.holes;
+    let lives: Vec<Life<'_>> =
+        lives(&run.events, &threads).into_iter().map(|life| life.with_holes(holes)).collect();
     let learned = run.circumstances.edge_cost.or_else(|| own_edge_cost(run));
     let circumstances = Circumstances { edge_cost: learned, ..run.circumstances.clone() };
     let asked =

@@ -110,8 +110,12 @@ struct Episode {
 pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketAnalysis {
     let timeline = Timeline::new(&run.events);
     let namer = Namer::new(&timeline, &run.names, Some(&run.packets));
-    let receiver = lives(&run.events, &run.receiver.threads);
-    let sender = lives(&run.events, run.source.as_ref().map_or(&[], |source| &source.threads));
+    let followed = |threads| -> Vec<Life<'_>> {
+        let lives = lives(&run.events, threads).into_iter();
+        lives.map(|life| life.with_holes(&run.circumstances.holes)).collect()
+    };
+    let receiver = followed(&run.receiver.threads);
+    let sender = followed(run.source.as_ref().map_or(&[], |source| &source.threads));
     // A period that must be learned first leaves the widest default.
     let slack_ns = options.threshold(run.period_ns.unwrap_or(f64::MAX));
     let schedule = schedule(run, slack_ns, |period_ns| options.threshold(period_ns));

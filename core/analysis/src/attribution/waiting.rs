@@ -3,7 +3,7 @@
 use super::actor::{Absence, ActorState, Span, hidden_before};
 use super::causes::{CauseKey, Class, Detail};
 use super::naming::Namer;
-use super::timeline::{Level, end_of};
+use super::timeline::{Level, Segment, end_of, start_of};
 use crate::model::{Actor, Circumstances};
 use quaver_abi::record::{EventKind, EventRecord, OffCpu, Vector, served};
 
@@ -53,7 +53,8 @@ impl Facts<'_> {
     /// - Idle beside a preempted thread: it moved, or it is not allowed to run (RT throttling of a real-time
     ///   thread, quota of a normal one, each only where the host has such a limit in force). If it moved after
     ///   1 ms or more of such a limit, the limit is the cause.
-    /// - Idle beside a woken thread: the wake-up takes its time; after 1 ms it counts as not allowed to run.
+    /// - Idle beside a woken thread: the wake-up takes its time, and longest on its way to a halted CPU of a guest. 1 ms
+    ///   after it stood in the CPU's queue it counts as not allowed to run, if that CPU went idle again.
     /// - A normal thread before a real-time one: the fair server where the kernel says that it ran that thread. One that
     ///   already ran at the wake-up is part of the wake-up, but where its stack, taken after a long wait, shows that
     ///   it gave way in the kernel: there it could not be preempted. Else throttling. Where the kernel says nothing of
@@ -66,7 +67,7 @@ impl Facts<'_> {
     ///   leaves a CPU idle beside a thread that may run, so it was not allowed to; the other only filled the stop.
     /// - Else the thread that ran.
     pub(crate) fn cause(&self, namer: &Namer<'_>, span: &Span, holder: &EventRecord) -> Option<CauseKey> {
-        let long = span.end_ns.saturating_sub(span.since_ns) >= LONG_WAIT_NS;
+        let long = span.end_ns.saturating_sub(span.runnable_ns()) >= LONG_WAIT_NS;
         if span.absence.reason == OffCpu::Throttled {
             return Some(QUOTA);
         }
@@ -75,7 +76,9 @@ impl Facts<'_> {
                 ActorState::Preempted if span.moved && long => self.stopped(span).or(Some(MOVED)),
                 ActorState::Preempted if span.moved => Some(MOVED),
                 ActorState::Preempted => self.stopped(span),
-                ActorState::Woken if long => self.stopped(span).or(Some(self.wake_up)),
+                ActorState::Woken if long && idles_on(namer, span) => {
+                    self.stopped(span).or(Some(self.wake_up))
+                }
                 ActorState::Woken => Some(self.wake_up),
                 ActorState::Running | ActorState::Asleep | ActorState::Unknown => None,
             };
@@ -130,7 +133,7 @@ impl Facts<'_> {
         if holder.detail & served::BY_FAIR_SERVER != 0 {
             return Some(SERVED);
         }
-        let ran_before = holder.start_ns <= span.since_ns.max(0) as u64;
+        let ran_before = holder.start_ns <= span.runnable_ns().max(0) as u64;
         let gives_way = span.state == ActorState::Woken && ran_before;
         if gives_way && known {
             let place = kernel_work(namer, namer.frames(holder.end_ns, holder.id));
@@ -205,6 +208,15 @@ fn idled(namer: &Namer<'_>, span: &Span) -> bool {
     let Some(cpu) = span.cpu else { return false };
     let mut holders = namer.timeline.segments(cpu, Level::Thread, span.since_ns, span.until_ns);
     holders.any(|segment| namer.timeline.events[segment.event as usize].id == 0)
+}
+
+/// Whether the CPU that a woken thread waits for went into an idle state while the thread stood in its queue. Where no idle
+/// state is recorded, it may have.
+fn idles_on(namer: &Namer<'_>, span: &Span) -> bool {
+    let Some(cpu) = span.cpu else { return true };
+    let mut states = namer.timeline.idle_states(cpu, span.since_ns, span.until_ns).peekable();
+    let start_ns = |state: Segment| start_of(&namer.timeline.events[state.event as usize]);
+    states.peek().is_none() || states.any(|state| start_ns(state) >= span.runnable_ns())
 }
 
 fn is_stopper(namer: &Namer<'_>, thread: u32) -> bool {

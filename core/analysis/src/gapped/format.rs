@@ -143,16 +143,6 @@ impl VideoFormat {
         1e9 * f64::from(self.rate.1) / f64::from(self.rate.0)
     }
 
-    /// T_RS in nanoseconds, rounded.
-    pub fn read_spacing_ns(&self, schedule: ReadSchedule) -> f64 {
-        self.spacing_ticks(schedule) as f64 / self.ticks_per_ns() as f64
-    }
-
-    /// TRO_DEFAULT in nanoseconds, rounded.
-    pub fn default_offset_ns(&self) -> f64 {
-        self.default_offset_ticks() as f64 / self.ticks_per_ns() as f64
-    }
-
     /// VRX_FULL in packets (sections 7.1.2 to 7.1.4).
     pub fn vrx_full(&self, sender: SenderType) -> u64 {
         let (octets, per_second) = match sender {
@@ -207,7 +197,7 @@ impl VideoFormat {
         NANOSECONDS * i128::from(self.rate.1) * self.parts()
     }
 
-    fn spacing_ticks(&self, schedule: ReadSchedule) -> i128 {
+    pub(super) fn spacing_ticks(&self, schedule: ReadSchedule) -> i128 {
         let (active, total) = match schedule {
             ReadSchedule::Gapped => self.active(),
             ReadSchedule::Linear => (1, 1),

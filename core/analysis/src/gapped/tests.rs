@@ -20,6 +20,10 @@ fn packet(sequence: u64, arrived_ns: i64, packets_per_frame: u64) -> VideoPacket
     VideoPacket { sequence, arrived_ns, rtp_timestamp, marker, second_field: false }
 }
 
+fn nanoseconds(format: VideoFormat, ticks: i128) -> f64 {
+    ticks as f64 / format.ticks_per_ns() as f64
+}
+
 #[test]
 fn limits_of_known_formats() {
     use SenderType::{Narrow, NarrowLinear, Wide};
@@ -27,7 +31,7 @@ fn limits_of_known_formats() {
     let hd = format((30, 1), Scan::Progressive, 1080, 4115);
     assert_eq!([Narrow, NarrowLinear, Wide].map(|s| hd.vrx_full(s)), [8, 8, 720]);
     assert_eq!([Narrow, NarrowLinear, Wide].map(|s| hd.c_max(s)), [Some(4), Some(4), Some(16)]);
-    assert!((hd.read_spacing_ns(ReadSchedule::Gapped) - 7776.43).abs() < 0.005);
+    assert!((nanoseconds(hd, hd.spacing_ticks(ReadSchedule::Gapped)) - 7776.43).abs() < 0.005);
     // 2160p59.94 with 17,280 packets: 1,035,764 packets/s. 38.36; 24.97 and 23.98; 3452.5; no C_MAX for W.
     let uhd = format((60_000, 1001), Scan::Progressive, 2160, 17_280);
     assert_eq!([Narrow, NarrowLinear, Wide].map(|s| uhd.vrx_full(s)), [38, 38, 3452]);
@@ -37,11 +41,10 @@ fn limits_of_known_formats() {
     assert_eq!((large.vrx_full(Narrow), large.vrx_full(Wide)), (1, 120));
     // 1080i25: 22 of 1,125 lines of 40 ms.
     let interlaced = format((25, 1), Scan::Interlaced1125, 1080, 4500);
-    assert!((interlaced.default_offset_ns() - 22.0 / 1125.0 * 4e7).abs() < 1e-6);
+    assert!((nanoseconds(interlaced, interlaced.default_offset_ticks()) - 22.0 / 1125.0 * 4e7).abs() < 1e-6);
     assert_eq!(interlaced.c_max(Narrow), Some(4));
-    assert!(
-        (format((50, 1), Scan::Progressive, 720, 100).default_offset_ns() - 28.0 / 750.0 * 2e7).abs() < 1e-6
-    );
+    let low = format((50, 1), Scan::Progressive, 720, 100);
+    assert!((nanoseconds(low, low.default_offset_ticks()) - 28.0 / 750.0 * 2e7).abs() < 1e-6);
 }
 
 #[test]

@@ -109,19 +109,30 @@ fn guesses(arrivals: &Arrivals<'_>) -> Vec<f64> {
     let rows = arrivals.seq.len();
     let mut found = Vec::new();
     for lag in LAGS.into_iter().filter(|lag| *lag < rows) {
-        let distance = |row: usize| {
-            let numbers = arrivals.seq[row + lag].checked_sub(arrivals.seq[row])?;
-            let time = (arrivals.at)(row + lag)?.saturating_sub((arrivals.at)(row)?);
-            (numbers == lag as u64 && time > 0).then_some(time)
-        };
-        let mut distances: Vec<i64> = (0..rows - lag).filter_map(distance).collect();
-        distances.sort_unstable();
+        let mut distances = distances(arrivals, lag);
         found.extend(mode(&distances).map(|time| time / lag as f64));
         found.extend(median(&mut distances).map(|time| time as f64 / lag as f64));
     }
     found.sort_by(f64::total_cmp);
     found.dedup_by(|a, b| (*a - *b).abs() < *b * SAME);
     found
+}
+
+/// Times from each packet to the one that is so many numbers later, sorted.
+fn distances(arrivals: &Arrivals<'_>, lag: usize) -> Vec<i64> {
+    let distance = |row: usize| {
+        let numbers = arrivals.seq[row + lag].checked_sub(arrivals.seq[row])?;
+        let time = (arrivals.at)(row + lag)?.saturating_sub((arrivals.at)(row)?);
+        (numbers == lag as u64 && time > 0).then_some(time)
+    };
+    let mut distances: Vec<i64> = (0..arrivals.seq.len().saturating_sub(lag)).filter_map(distance).collect();
+    distances.sort_unstable();
+    distances
+}
+
+/// Mode of the times between packets that follow each other.
+pub(crate) fn usual_delta_ns(arrivals: &Arrivals<'_>) -> Option<f64> {
+    mode(&distances(arrivals, 1))
 }
 
 /// Middle of the shortest stretch that holds a quarter of the values, which are sorted.

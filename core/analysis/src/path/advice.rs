@@ -126,8 +126,8 @@ mod tests {
         let arrivals = arrivals(&delays);
         let found = path_advice(&arrivals, 2_000).voice[0].rating.r;
         let of = |offset_ms: i64| {
-            let mut numbers: Vec<u64> =
-                super::super::playout::played_numbers(&arrivals, offset_ms * 1_000_000).collect();
+            let played = arrivals.iter().filter(|arrival| arrival.delay_ns() <= offset_ms * 1_000_000);
+            let mut numbers: Vec<u64> = played.map(|arrival| arrival.sequence).collect();
             numbers.sort_unstable();
             let pattern = loss_pattern(&loss_runs(numbers, 2_000), 2_000);
             let rated = rate(CODECS[0], offset_ms as f64, pattern.loss_share.unwrap(), pattern.burst_ratio());

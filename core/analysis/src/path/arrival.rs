@@ -1,8 +1,9 @@
 //! From the receiver's records to the packets that enter the analysis, and how many there are of each kind.
 
-use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, FLAG_INVALID, Singleton};
+use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, FLAG_INVALID, FLAG_UNSTAMPED, Singleton};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 #[cfg(test)]
 mod tests;
@@ -72,11 +73,6 @@ impl Numbering {
         }
     }
 
-    /// The number on the wire of packet `sequence`, as unsigned bits.
-    pub const fn on_the_wire(self, sequence: u64) -> u32 {
-        (sequence % self.modulus()) as u32
-    }
-
     /// The packet number nearest to `near` that is `number` on the wire: the way of serial numbers (RFC 1982,
     /// section 3.2). None if that would lie below zero, or if `number` is the sentinel.
     ///
@@ -98,6 +94,8 @@ pub enum Verdict {
     Unique(Arrival),
     /// Another copy of packet `sequence`, None if only the receiver's flag says so.
     Duplicate(Option<u64>),
+    /// First copy of packet `sequence`, of which nobody knows when it arrived.
+    Unstamped(u64),
     /// Not of this test.
     Invalid,
 }
@@ -142,7 +140,7 @@ impl Classifier {
         self.received += 1;
         let near = self.next_expected.saturating_sub(1);
         let sequence = self.numbering.unwrap(singleton.tx_seq as u32, near).filter(|&s| s < self.end);
-        if singleton.flags & !FLAG_DUPLICATE != 0 {
+        if singleton.flags & !(FLAG_DUPLICATE | FLAG_UNSTAMPED) != 0 {
             self.invalid += 1;
             return Verdict::Invalid;
         }
@@ -159,6 +157,9 @@ impl Classifier {
             return Verdict::Duplicate(Some(sequence));
         }
         self.unique += 1;
+        if singleton.flags & FLAG_UNSTAMPED != 0 {
+            return Verdict::Unstamped(sequence);
+        }
         if sequence < self.next_expected {
             self.out_of_sequence += 1;
         } else {
@@ -194,6 +195,8 @@ pub struct Classified {
     pub arrivals: Vec<Arrival>,
     /// Packet numbers of all copies in order of arrival, invalid ones left out: what RFC 5560 counts.
     pub copies: Vec<u64>,
+    /// Packets that arrived nobody knows when: neither lost nor among `arrivals`.
+    pub unstamped: Vec<u64>,
     /// How many there are of each kind.
     pub counts: Counts,
 }
@@ -231,23 +234,83 @@ impl Classifier {
     }
 }
 
+/// So many packets before and after each are compared with it.
+const BESIDE: usize = 8;
+/// Fewer of these tell nothing.
+const LEAST_BESIDE: usize = 4;
+
+/// Which packets were changed on their way: each one whose number and sending time contradict most of those that arrived just before
+/// it, or just after it, while both its neighbours fit. A sender stamps packets in the order of their numbers, so of two packets the
+/// higher number has the later time, in whatever order they arrive. A step of the sender's clock makes several neighbours
+/// contradict each other, and none of them is taken for changed.
+fn changed(singletons: &[Singleton]) -> Vec<bool> {
+    let valid: Vec<usize> = (0..singletons.len()).filter(|at| singletons[*at].flags == 0).collect();
+    let contradict = |one: &Singleton, other: &Singleton| {
+        let ahead = one.tx_seq.wrapping_sub(other.tx_seq);
+        let later_ns = one.tx_real_time_ns.saturating_sub(other.tx_real_time_ns);
+        i64::from(ahead.signum()) * later_ns.signum() < 0
+    };
+    let most = |row: &Singleton, others: &[usize]| {
+        let against = others.iter().filter(|other| contradict(row, &singletons[**other])).count();
+        others.len() >= LEAST_BESIDE && 2 * against > others.len()
+    };
+    let is_suspect = |at: usize| {
+        let before = valid.partition_point(|other| *other < at);
+        let after = before + usize::from(valid.get(before) == Some(&at));
+        let row = &singletons[at];
+        most(row, &valid[before.saturating_sub(BESIDE)..before])
+            || most(row, &valid[after..valid.len().min(after + BESIDE)])
+    };
+    let suspects: Vec<bool> = singletons
+        .iter()
+        .enumerate()
+        .map(|(at, row)| (row.flags == 0 || row.flags == FLAG_DUPLICATE) && is_suspect(at))
+        .collect();
+    let beside = |at: usize| [at.checked_sub(1), Some(at + 1)].into_iter().flatten();
+    let alone = |at: usize| !beside(at).any(|at| suspects.get(at).copied().unwrap_or(false));
+    (0..suspects.len()).map(|at| suspects[at] && alone(at)).collect()
+}
+
+/// Whether the number of a changed packet is one of those that arrived around it and that no other packet there has: then its time
+/// was changed, and not its number.
+fn number_fits(singletons: &[Singleton], at: usize) -> bool {
+    let row = &singletons[at];
+    let ahead_of = |range: Range<usize>| -> Vec<i32> {
+        let valid = singletons[range].iter().filter(|other| other.flags == 0);
+        valid.map(|other| row.tx_seq.wrapping_sub(other.tx_seq)).collect()
+    };
+    let before = ahead_of(at.saturating_sub(BESIDE)..at);
+    let after = ahead_of(at + 1..singletons.len().min(at + 1 + BESIDE));
+    let is_near = |ahead: &i32| *ahead != 0 && ahead.unsigned_abs() as usize <= 2 * BESIDE;
+    row.flags == 0
+        && before.iter().chain(&after).all(is_near)
+        && (before.is_empty() || before.iter().any(|ahead| *ahead > 0))
+        && (after.is_empty() || after.iter().any(|ahead| *ahead < 0))
+}
+
 /// Sorts the records of a test, which stand in order of arrival, into packets that enter the analysis and others.
 ///
 /// `sent` is the number of packets sent, None if unknown. See [`Classifier`]. A packet whose number leaps far ahead while
-/// those sent after it go on as before has a wrong number: it is invalid and moves nothing. The packet whose number it
-/// has is then no copy of it, whatever the receiver took it for.
+/// those sent after it go on as before has a wrong number: it is invalid and moves nothing. A packet whose number and sending
+/// time contradict the packets beside it was changed: a wrong bit in either does that where no key protects them. Where its number
+/// fits it arrived, nobody knows after how long; else it is invalid, too. The packet whose number an invalid one has is no copy of
+/// it, whatever the receiver took it for.
 pub fn classify(singletons: &[Singleton], numbering: Numbering, sent: Option<u64>) -> Classified {
     let mut classifier = Classifier::new(numbering, sent);
     let mut arrivals = Vec::with_capacity(singletons.len());
     let mut copies = Vec::with_capacity(singletons.len());
+    let mut unstamped = Vec::new();
     let mut claimed: HashSet<u64> = HashSet::new();
-    for (at, singleton) in singletons.iter().enumerate() {
+    for ((at, singleton), changed) in singletons.iter().enumerate().zip(changed(singletons)) {
         let mut row = *singleton;
-        if let Some(number) = classifier.wrong_leap(&row, &singletons[at + 1..]) {
-            claimed.insert(number);
+        let near = classifier.next_expected.saturating_sub(1);
+        let leap = classifier.wrong_leap(&row, &singletons[at + 1..]);
+        if changed && leap.is_none() && number_fits(singletons, at) {
+            row.flags = FLAG_UNSTAMPED;
+        } else if changed || leap.is_some() {
+            claimed.extend(leap.or_else(|| numbering.unwrap(row.tx_seq as u32, near)));
             row.flags = FLAG_INVALID;
         } else if row.flags == FLAG_DUPLICATE && !claimed.is_empty() {
-            let near = classifier.next_expected.saturating_sub(1);
             let number = numbering.unwrap(row.tx_seq as u32, near);
             if number.is_some_and(|number| claimed.remove(&number)) {
                 row.flags = 0;
@@ -259,10 +322,14 @@ pub fn classify(singletons: &[Singleton], numbering: Numbering, sent: Option<u64
                 copies.push(arrival.sequence);
             }
             Verdict::Duplicate(sequence) => copies.extend(sequence),
+            Verdict::Unstamped(sequence) => {
+                unstamped.push(sequence);
+                copies.push(sequence);
+            }
             Verdict::Invalid => {}
         }
     }
-    Classified { arrivals, copies, counts: classifier.counts() }
+    Classified { arrivals, copies, unstamped, counts: classifier.counts() }
 }
 
 /// Which numbers were seen: pages of bits, so that a hostile number far ahead costs one page and no more.

@@ -48,21 +48,6 @@ pub fn lost(runs: &[LossRun]) -> u64 {
     runs.iter().map(|run| run.length).sum()
 }
 
-/// Loss distance of each lost packet: its number minus that of the lost packet before it, 0 for the first
-/// (RFC 3357, section 4).
-pub fn loss_distances(runs: &[LossRun]) -> impl Iterator<Item = u64> + '_ {
-    runs.iter().enumerate().flat_map(|(at, run)| {
-        let first = distance_before(runs, at).unwrap_or(0);
-        std::iter::once(first).chain((1..run.length).map(|_| 1))
-    })
-}
-
-/// Inter-loss-period lengths: from the last lost packet of a period to the first of the next, 0 for the first
-/// period (RFC 3357, section 6.4).
-pub fn inter_period_lengths(runs: &[LossRun]) -> impl Iterator<Item = u64> + '_ {
-    (0..runs.len()).map(|at| distance_before(runs, at).unwrap_or(0))
-}
-
 /// From the end of the period before to the start of this one.
 fn distance_before(runs: &[LossRun], at: usize) -> Option<u64> {
     let before = runs.get(at.checked_sub(1)?)?;
@@ -89,13 +74,6 @@ pub struct LossPattern {
 }
 
 impl LossPattern {
-    /// Part of the lost packets whose distance from the loss before is at most `delta` (RFC 3357, section
-    /// 6.1). The first loss is never noticeable but counts among the lost. None where nothing was lost.
-    pub fn noticeable_rate(&self, delta: u64) -> Option<f64> {
-        let noticeable: u64 = self.distances.range(..=delta).map(|(_, count)| count).sum();
-        (self.lost > 0).then(|| noticeable as f64 / self.lost as f64)
-    }
-
     /// Mean length of a loss period in packets; none where nothing was lost.
     pub fn mean_period_length(&self) -> Option<f64> {
         (self.periods > 0).then(|| self.lost as f64 / self.periods as f64)
@@ -146,13 +124,10 @@ mod tests {
         // Of packets 1 to 10, 2, 5, 7, 9 and 10 are lost; ours begin with 0.
         let runs = loss_runs(without(&[1, 4, 6, 8, 9], 10), 10);
         let pattern = loss_pattern(&runs, 10);
-        assert_eq!(loss_distances(&runs).collect::<Vec<_>>(), [0, 3, 2, 2, 1]);
         assert_eq!(pattern.periods, 4);
         assert_eq!(runs.iter().map(|run| run.length).collect::<Vec<_>>(), [1, 1, 1, 2]);
-        assert_eq!(inter_period_lengths(&runs).collect::<Vec<_>>(), [0, 3, 2, 2]);
-        assert_eq!(pattern.noticeable_rate(2), Some(3.0 / 5.0));
-        assert_eq!(pattern.noticeable_rate(3), Some(4.0 / 5.0));
-        assert_eq!(pattern.noticeable_rate(0), Some(0.0));
+        assert_eq!(pattern.inter_period_lengths, BTreeMap::from([(2, 2), (3, 1)]));
+        assert_eq!(pattern.distances, BTreeMap::from([(1, 1), (2, 2), (3, 1)]));
         assert_eq!(pattern.period_lengths, BTreeMap::from([(1, 3), (2, 1)]));
         assert_eq!((pattern.lost, pattern.loss_share), (5, Some(0.5)));
         assert_eq!(pattern.mean_period_length(), Some(1.25));
@@ -162,7 +137,7 @@ mod tests {
     #[test]
     fn nothing_sent_nothing_lost_everything_lost() {
         let none = loss_pattern(&loss_runs([], 0), 0);
-        assert_eq!((none.loss_share, none.noticeable_rate(9), none.burst_ratio()), (None, None, None));
+        assert_eq!((none.loss_share, none.burst_ratio()), (None, None));
         let whole = loss_pattern(&loss_runs(0..5, 5), 5);
         assert_eq!((whole.lost, whole.loss_share, whole.mean_period_length()), (0, Some(0.0), None));
         let all = loss_pattern(&loss_runs([], u64::MAX), u64::MAX);
@@ -176,6 +151,12 @@ mod tests {
             loss_runs([1, 4], 6),
             [(0, 1), (2, 2), (5, 1)].map(|(first, length)| LossRun { first, length })
         );
+    }
+
+    fn histogram(values: &[u64]) -> BTreeMap<u64, u64> {
+        let mut counts = BTreeMap::new();
+        values.iter().for_each(|value| *counts.entry(*value).or_default() += 1);
+        counts
     }
 
     /// By the definitions, number by number.
@@ -199,20 +180,17 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_counting_number_by_number(
-            received in prop::collection::vec(prop::bool::weighted(0.6), 0..200), delta in 0u64..6,
+            received in prop::collection::vec(prop::bool::weighted(0.6), 0..200),
         ) {
             let sent = received.len() as u64;
             let numbers = (0..sent).filter(|&at| received[at as usize]);
             let runs = loss_runs(numbers, sent);
             let pattern = loss_pattern(&runs, sent);
             let (distances, lengths, between) = twin(&received);
-            prop_assert_eq!(loss_distances(&runs).collect::<Vec<_>>(), distances.clone());
             prop_assert_eq!(runs.iter().map(|run| run.length).collect::<Vec<_>>(), lengths);
-            prop_assert_eq!(inter_period_lengths(&runs).collect::<Vec<_>>(), between);
-            let noticeable = distances.iter().filter(|&&d| 0 < d && d <= delta).count();
-            let rate = (!distances.is_empty()).then(|| noticeable as f64 / distances.len() as f64);
-            prop_assert_eq!(pattern.noticeable_rate(delta), rate);
-            prop_assert_eq!(pattern.distances.values().sum::<u64>(), (distances.len() as u64).saturating_sub(1));
+            // The first has none before it.
+            prop_assert_eq!(pattern.distances, histogram(distances.get(1..).unwrap_or_default()));
+            prop_assert_eq!(pattern.inter_period_lengths, histogram(between.get(1..).unwrap_or_default()));
         }
     }
 }

@@ -170,11 +170,6 @@ impl Figures {
         self.ipdv.quantile(quantile).map(clamped)
     }
 
-    /// Pairs that have an IPDV.
-    pub fn ipdv_count(&self) -> u64 {
-        self.ipdv.count()
-    }
-
     /// Values too large for the histograms, which stand at their end: an hour.
     pub fn clipped(&self) -> u64 {
         self.delays.clipped() + self.ipdv.clipped()

@@ -18,6 +18,7 @@ use super::variation::{InterarrivalJitter, ipdv, pdv_ns};
 use crate::distribution::{Distribution, distribution};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::borrow::Cow;
 
 /// A flow, and what is known of it beside its packets.
 #[derive(Clone, Copy, Debug)]
@@ -167,9 +168,10 @@ pub struct FlowSummary {
 
 /// Computes all figures of a flow.
 pub fn flow_summary(input: &FlowInput<'_>) -> FlowSummary {
-    let Classified { arrivals: measured, copies, counts } = input.classified;
+    let Classified { arrivals: measured, copies, unstamped, counts } = input.classified;
     let arrivals = &input.timed.arrivals;
-    let runs = loss_runs(measured.iter().map(|arrival| arrival.sequence), counts.sent);
+    let arrived = measured.iter().map(|arrival| arrival.sequence).chain(unstamped.iter().copied());
+    let runs = loss_runs(arrived, counts.sent);
     let out_of_order = counts.out_of_sequence > 0;
     let sequences = || arrivals.iter().map(|arrival| arrival.sequence).collect::<Vec<u64>>();
     FlowSummary {
@@ -191,8 +193,21 @@ pub fn flow_summary(input: &FlowInput<'_>) -> FlowSummary {
         reordering: reordering(arrivals),
         density: out_of_order.then(|| reorder_density(&sequences(), DISPLACEMENT_THRESHOLD)),
         duplication: duplication(copies),
-        advice: path_advice(arrivals, counts.sent),
+        advice: path_advice(&without(arrivals, unstamped), counts.sent - unstamped.len() as u64),
     }
+}
+
+/// Arrivals of a flow that never had packets of these numbers.
+fn without<'a>(arrivals: &'a [Arrival], numbers: &[u64]) -> Cow<'a, [Arrival]> {
+    if numbers.is_empty() {
+        return Cow::Borrowed(arrivals);
+    }
+    let mut numbers = numbers.to_vec();
+    numbers.sort_unstable();
+    let below = |sequence: u64| numbers.partition_point(|number| *number < sequence) as u64;
+    let renumbered =
+        |arrival: &Arrival| Arrival { sequence: arrival.sequence - below(arrival.sequence), ..*arrival };
+    Cow::Owned(arrivals.iter().map(renumbered).collect())
 }
 
 fn loss(input: &FlowInput<'_>, runs: &[LossRun]) -> Loss {

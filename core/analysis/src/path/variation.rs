@@ -57,26 +57,15 @@ impl InterarrivalJitter {
 
 /// The interarrival jitter in ticks of the media clock and with whole numbers, as a receiver report carries it
 /// (RFC 3550, appendix A.8: J is kept sixteenfold, with rounding).
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct InterarrivalJitterTicks {
-    clock_hz: u32,
     last_transit: Option<u32>,
     sixteenfold: u64,
 }
 
 impl InterarrivalJitterTicks {
-    /// For a media clock of `clock_hz`, 8000 for telephony.
-    pub fn new(clock_hz: u32) -> Self {
-        Self { clock_hz, last_transit: None, sixteenfold: 0 }
-    }
-
-    /// The next packet in order of arrival, with its stamp of sending in the place of the RTP timestamp; gives J
-    /// after it in ticks.
-    pub fn add(&mut self, sent_ns: i64, received_ns: i64) -> u32 {
-        self.add_ticks(self.ticks(sent_ns), self.ticks(received_ns))
-    }
-
-    /// The same with both in ticks: the RTP timestamp, and the arrival by the media clock.
+    /// The next packet in order of arrival, by its RTP timestamp and its arrival by the media clock; gives J after it in
+    /// ticks.
     pub fn add_ticks(&mut self, timestamp: u32, arrival: u32) -> u32 {
         let transit = arrival.wrapping_sub(timestamp);
         if let Some(last) = self.last_transit.replace(transit) {
@@ -89,11 +78,6 @@ impl InterarrivalJitterTicks {
     /// J now, in ticks.
     pub fn j_ticks(&self) -> u32 {
         u32::try_from(self.sixteenfold >> 4).unwrap_or(u32::MAX)
-    }
-
-    /// Ticks since 1970, of which a timestamp keeps the low 32 bits.
-    fn ticks(&self, ns: i64) -> u32 {
-        (i128::from(ns) * i128::from(self.clock_hz)).div_euclid(1_000_000_000) as u32
     }
 }
 
@@ -112,6 +96,11 @@ mod tests {
             Arrival { sequence, sent_ns, received_ns: sent_ns + delay }
         };
         delays_ns.iter().map(arrival).collect()
+    }
+
+    /// Ticks of 8 kHz.
+    fn ticks(ns: i64) -> u32 {
+        ns.div_euclid(125_000) as u32
     }
 
     fn numbered() -> Vec<(u64, i64)> {
@@ -154,9 +143,11 @@ mod tests {
 
     #[test]
     fn interarrival_jitter_in_ticks_of_8_khz() {
-        let mut estimate = InterarrivalJitterTicks::new(8000);
-        let values: Vec<_> =
-            arrivals(&numbered()).iter().map(|a| estimate.add(a.sent_ns, a.received_ns)).collect();
+        let mut estimate = InterarrivalJitterTicks::default();
+        let values: Vec<_> = arrivals(&numbered())
+            .iter()
+            .map(|a| estimate.add_ticks(ticks(a.sent_ns), ticks(a.received_ns)))
+            .collect();
         assert_eq!(values, [0, 5, 9, 11, 13]);
     }
 
@@ -164,7 +155,7 @@ mod tests {
     fn the_sixteenfold_is_rounded_as_in_the_rfcs_appendix() {
         // J += d - ((J + 8) >> 4), J kept sixteenfold (RFC 3550, appendix A.8). Cut instead of rounded it would go
         // 100, 94, 89, 84, 79.
-        let mut estimate = InterarrivalJitterTicks::new(8_000);
+        let mut estimate = InterarrivalJitterTicks::default();
         let sixteenfold = [0, 100, 94, 88, 82, 77, 72, 67, 63, 59, 55, 52, 49, 46, 43, 40, 37, 35];
         for (step, expected) in sixteenfold.into_iter().enumerate() {
             let transit = if step == 0 { 0 } else { 100 };
@@ -190,13 +181,13 @@ mod tests {
 
     #[test]
     fn ticks_wrap_without_a_jump() {
-        let mut estimate = InterarrivalJitterTicks::new(8000);
+        let mut estimate = InterarrivalJitterTicks::default();
         estimate.add_ticks(u32::MAX - 100, u32::MAX - 50);
         assert_eq!(estimate.add_ticks(59, 109), 0);
         assert_eq!(estimate.add_ticks(219, 109), 10);
         // A stamp may be anything; nothing overflows.
         for timestamp in [0, u32::MAX / 2, 0, u32::MAX / 2 + 1] {
-            estimate.add(i64::MIN, i64::MAX);
+            estimate.add_ticks(ticks(i64::MIN), ticks(i64::MAX));
             estimate.add_ticks(timestamp, 0);
         }
     }

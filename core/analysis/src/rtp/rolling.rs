@@ -26,7 +26,7 @@ impl InterarrivalEstimate {
     pub(super) fn new(clock_hz: u32) -> Self {
         Self {
             clock_hz,
-            ticks: InterarrivalJitterTicks::new(clock_hz),
+            ticks: InterarrivalJitterTicks::default(),
             real: InterarrivalJitter::default(),
             media: Unwrapped::default(),
             so_far: Interarrival::default(),

@@ -62,7 +62,7 @@ pub(crate) struct CpuState {
     pub(crate) steal_page: u64,
     pub(crate) seen_ns: u64,
     pub(crate) steal_ns: u64,
-    pub(crate) sampled: u64,
+    pub(crate) sampling_timer: u64,
     pub(crate) consumed: u64,
     pub(crate) reserved: [u64; 7],
 }

@@ -1,5 +1,6 @@
 //! Real packets over the loopback device, recorded by real programs.
 
+mod held;
 mod hidden;
 mod ongoing;
 mod sleeps;
@@ -7,7 +8,9 @@ mod sleeps;
 use super::start;
 use super::tracer::monotonic_ns;
 use crate::trace::{Flow, Payload, TraceCounts, TraceSink, TraceSpec, Tracer};
-use quaver_abi::record::{EventKind, EventRecord, KEY_UNKNOWN, NO_STACK, StampRecord, stamp_flags};
+use quaver_abi::record::{
+    EventKind, EventRecord, KEY_UNKNOWN, NO_STACK, StampRecord, TOOK_SAMPLE, stamp_flags,
+};
 use quaver_abi::wire::stream::{MAGIC, StreamHeader};
 use quaver_testbed::privileged::privileged;
 use std::collections::BTreeMap;
@@ -277,6 +280,31 @@ fn receive_calls_of_an_observed_process_end_its_packets() {
 }
 
 #[test]
+fn a_packet_that_is_taken_first_in_a_recording_is_none_that_was_told_of_before() {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    if !privileged("a_packet_that_is_taken_first_in_a_recording_is_none_that_was_told_of_before") {
+        return;
+    }
+    let (socket, port) = receiver();
+    let mut buffer = [0; 64];
+    let observing =
+        TraceSpec { observed_process: Some(std::process::id()), ..spec(port, Payload::Ours { offset: 0 }) };
+    let mut tracer = start(&observing).unwrap();
+    pass(port, None, (0..4).map(ours));
+    tracer.set_recording(false).unwrap();
+    (0..4).for_each(|_| assert_eq!(socket.recv(&mut buffer).unwrap(), 32));
+    pass(port, None, (4..7).map(ours));
+    tracer.set_recording(true).unwrap();
+    // Three are in the socket, of which no program was told.
+    (4..7).for_each(|_| assert_eq!(socket.recv(&mut buffer).unwrap(), 32));
+    pass(port, Some(&socket), (7..9).map(ours));
+    let (collected, _) = finish(tracer);
+    let read = |record: &StampRecord| (record.key, record.user_ns != 0);
+    let expected = [(0, false), (1, false), (2, false), (3, false), (7, true), (8, true)];
+    assert_eq!(collected.stamps.iter().map(read).collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn packets_that_another_process_takes_from_a_shared_socket_are_told() {
     let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     if !privileged("packets_that_another_process_takes_from_a_shared_socket_are_told") {
@@ -329,8 +357,17 @@ fn what_an_observed_thread_does_itself_is_recorded() {
     let between_ns = monotonic_ns();
     computes(Duration::from_millis(100));
     let until_ns = monotonic_ns();
+    std::thread::sleep(Duration::from_millis(20));
     let (collected, _) = finish(tracer);
     let of = |kind: EventKind| collected.events.iter().filter(move |event| event.kind == kind as u8);
+    // The timer of the samples is ours, also while the CPU idles. Nobody else takes samples here.
+    for cpu in 0..1024 {
+        let timers = || of(EventKind::Hrtimer).filter(move |timer| timer.cpu == cpu);
+        let Some(first) = timers().find(|timer| timer.detail & TOOK_SAMPLE != 0) else { continue };
+        let later = timers().filter(|timer| timer.aux == first.aux && timer.start_ns > first.start_ns);
+        let others = later.filter(|timer| timer.detail & TOOK_SAMPLE == 0).count();
+        assert_eq!(others, 0, "CPU {cpu}");
+    }
 
     let calls: Vec<&EventRecord> =
         of(EventKind::SystemCall).filter(|call| call.start_ns >= from_ns).collect();

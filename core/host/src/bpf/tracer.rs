@@ -240,7 +240,7 @@ impl BpfTracer {
         TraceCounts {
             packets_seen: self.arrivals(),
             stamps_lost: self.stamps_lost,
-            events_lost: (0..self.cpus.len()).map(|cpu| self.cpus.copy(cpu).lost).sum(),
+            events_lost: self.events_lost(),
             drops,
             steal_disagreements: self.steal_disagreements(),
         }
@@ -335,6 +335,10 @@ impl Tracer for BpfTracer {
 
     fn expect_order(&mut self) {
         self.in_order = true;
+    }
+
+    fn events_lost(&self) -> u64 {
+        (0..self.cpus.len()).map(|cpu| self.cpus.copy(cpu).lost).sum()
     }
 
     fn in_flight(&mut self, sink: &mut dyn TraceSink) {

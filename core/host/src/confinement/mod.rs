@@ -9,8 +9,8 @@ mod rights;
 mod tests;
 
 pub use rights::{
-    ANSWERS, CAPTURE_WRITER, CONCLUSION, MEASURING, OBSERVER, QUERY, READER, Right, S3_QUERY, SENDER, SERVER,
-    SYMBOLS, Sockets, WATCH, table,
+    ANSWERS, CAPTURE_WRITER, CONCLUSION, MEASURING, NOTIFIER, OBSERVER, QUERY, READER, Right, S3_QUERY,
+    SENDER, SERVER, SYMBOLS, Sockets, WATCH, table,
 };
 
 use landlock::{

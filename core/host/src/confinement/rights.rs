@@ -111,6 +111,19 @@ pub static ANSWERS: Right = Right {
     capabilities: CapabilitySet::empty(),
 };
 
+/// It tells a server of what happened.
+pub static NOTIFIER: Right = Right {
+    who: &[(
+        "`watch`, the thread that sends to the `url` of `[hook]`",
+        "reads `/proc`, `/sys`, `/etc` and libraries",
+    )],
+    network: Sockets::Any,
+    tracing: false,
+    programs: false,
+    filter: true,
+    capabilities: CapabilitySet::empty(),
+};
+
 /// It reads captured packets.
 pub static CAPTURE_WRITER: Right = Right {
     who: &[(
@@ -202,13 +215,14 @@ pub static S3_QUERY: Right = Right {
     capabilities: FILES,
 };
 
-const ALL: [&Right; 12] = [
+const ALL: [&Right; 13] = [
     &SERVER,
     &SENDER,
     &MEASURING,
     &OBSERVER,
     &WATCH,
     &ANSWERS,
+    &NOTIFIER,
     &CAPTURE_WRITER,
     &SYMBOLS,
     &READER,

@@ -2,6 +2,7 @@
 
 use super::{Area, Check, Finding, HostView, TierState};
 use crate::capabilities::Right;
+use crate::stamp_module::StampModule;
 
 /// The table.
 pub(super) const CHECKS: &[Check] = &[
@@ -89,6 +90,12 @@ pub(super) const CHECKS: &[Check] = &[
         kernel_cycles,
     ),
     ability(
+        "raw-stamp",
+        "raw cycles of received packets (quaver capture --stamp raw)",
+        "without it a captured packet's time is the kernel's clock, which the kernel converts on the packet's way",
+        raw_stamp,
+    ),
+    ability(
         "transmit-time",
         "source --pace txtime",
         "without it the source wakes up or spins for each packet, and its own schedule error is larger",
@@ -96,7 +103,7 @@ pub(super) const CHECKS: &[Check] = &[
     ),
 ];
 
-const fn ability(
+pub(super) const fn ability(
     id: &'static str,
     title: &'static str,
     why: &'static str,
@@ -150,6 +157,27 @@ fn kernel_cycles(view: &HostView) -> Finding {
         )),
         (None, _) => Finding::not_applicable(format!("the kernel does not tell whether it has {COUNTER}")),
     }
+}
+
+/// By which way a capture takes raw cycles, and why not by the module where that is loaded.
+fn raw_stamp(view: &HostView) -> Finding {
+    if let Some(refusal) = view.clock.as_ref().and_then(|look| look.refusal.as_ref()) {
+        return Finding::not_applicable(refusal);
+    }
+    let why = view.stamp_module.why_not();
+    let because = why.as_ref().map_or_else(String::new, |why| format!("; not by the module: {why}"));
+    let way = match (&view.stamp_module, view.bpf_tier.usable, view.counter_for_bpf) {
+        (StampModule::Free, ..) => "the module quaver_stamp reads the counter, interrupts off",
+        (_, true, Some(true)) => "BPF reads the counter (bpf_get_cpu_time_counter)",
+        (_, true, _) if view.tracefs_tier.usable => {
+            "the kernel's trace ring reads the counter (clock x86-tsc), and BPF finds the packet"
+        }
+        _ => {
+            let evidence = format!("neither BPF nor the trace ring can be used here{because}");
+            return Finding::missing(evidence, view.bpf_tier.remedy.clone());
+        }
+    };
+    Finding::good(format!("{way}{because}"))
 }
 
 fn cycle_counter(view: &HostView) -> Finding {
@@ -206,6 +234,7 @@ fn hardware_stamps(view: &HostView) -> Finding {
 mod tests {
     use super::*;
     use crate::hazards::Verdict;
+    use quaver_clock::ClockLook;
 
     #[test]
     fn whether_programs_read_cycles_is_told_and_never_missed() {
@@ -230,6 +259,38 @@ mod tests {
             of(Some(true), false).1.ends_with("no right")
                 && of(Some(false), true).1.contains("CLOCK_MONOTONIC")
         );
+    }
+
+    #[test]
+    fn the_way_of_raw_cycles_is_said_and_why_it_is_not_the_module() {
+        let of = |stamp_module: StampModule, bpf, tracefs, counter| {
+            let tier = |usable| TierState { usable, remedy: Some("sudo".to_owned()), ..TierState::default() };
+            let mut view = HostView {
+                stamp_module,
+                bpf_tier: tier(bpf),
+                tracefs_tier: tier(tracefs),
+                counter_for_bpf: Some(counter),
+                ..HostView::default()
+            };
+            let found = raw_stamp(&view);
+            view.clock = Some(ClockLook { refusal: Some("no counter".to_owned()), ..ClockLook::default() });
+            assert_eq!(raw_stamp(&view), Finding::not_applicable("no counter"));
+            found
+        };
+        let free = of(StampModule::Free, true, true, true);
+        assert!(free.verdict == Verdict::Good && free.evidence.starts_with("the module"), "{free:?}");
+        for (counter, way) in [(true, "BPF reads the counter"), (false, "the kernel's trace ring")] {
+            let busy = of(StampModule::Busy, true, true, counter);
+            assert!(busy.verdict == Verdict::Good && busy.evidence.starts_with(way), "{busy:?}");
+            assert!(busy.evidence.contains("not by the module: another program"), "{busy:?}");
+            let absent = of(StampModule::Absent, true, true, counter);
+            assert!(absent.evidence.starts_with(way) && !absent.evidence.contains("module"), "{absent:?}");
+        }
+        for (bpf, tracefs) in [(false, true), (true, false)] {
+            let none = of(StampModule::NotPermitted, bpf, tracefs, false);
+            assert_eq!((none.verdict, none.remedy.as_deref()), (Verdict::Missing, Some("sudo")));
+            assert!(none.evidence.contains("may not be opened"), "{none:?}");
+        }
     }
 
     #[test]

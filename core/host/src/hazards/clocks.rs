@@ -1,6 +1,7 @@
 //! What the clocks are worth: conversion of cycles, agreement of the CPUs, reference, TAI, PTP clocks.
 
-use super::{Area, Check, Finding, HostView};
+use super::abilities::ability;
+use super::{Check, Finding, HostView};
 use quaver_clock::{ClockLook, PhcLook};
 
 /// A bound above this, nanoseconds, is worth a remark: the stamps of a good machine are within a fifth of it.
@@ -11,46 +12,37 @@ const UNRESOLVED_NS: i64 = 5_000;
 
 /// The table.
 pub(super) const CHECKS: &[Check] = &[
-    clock(
+    ability(
         "clock-conversion",
         "cycles converted to time",
         "each stamp is wrong by up to its bound, which is printed beside it; without the hardware counter a stamp costs a clock call",
         conversion,
     ),
-    clock(
+    ability(
         "clock-cores",
         "counters of all CPUs agree",
         "a stamp handed from one CPU to another must not arrive before it was taken; what they differ by is in each bound",
         cores,
     ),
-    clock(
+    ability(
         "clock-reference",
         "wall clock follows a reference",
         "without it one-way delays between hosts hold the clocks' offset, and capture files of two hosts do not line up",
         reference,
     ),
-    clock(
+    ability(
         "clock-tai",
         "TAI",
         "ST 2110 and PTP count TAI; a kernel that nobody told the leap seconds shows UTC as CLOCK_TAI, and nothing here guesses",
         tai,
     ),
-    clock(
+    ability(
         "clock-ptp",
         "PTP clock (PHC)",
         "stamps that an interface takes itself are tied to the system's time through it",
         ptp,
     ),
 ];
-
-const fn clock(
-    id: &'static str,
-    title: &'static str,
-    why: &'static str,
-    probe: fn(&HostView) -> Finding,
-) -> Check {
-    Check { id, area: Area::Ability, title, why, probe }
-}
 
 fn looked(view: &HostView) -> Result<&ClockLook, Finding> {
     view.clock.as_ref().ok_or_else(|| Finding::not_applicable("the clocks were not looked at"))

@@ -35,7 +35,6 @@ pub struct TracefsTracer {
     /// When recording was switched off, each time.
     pauses_ns: Vec<u64>,
     pages_per_drain: usize,
-    damaged_pages: u64,
     pages: Vec<u8>,
 }
 
@@ -92,7 +91,6 @@ impl TracefsTracer {
             recording: false,
             pauses_ns: Vec::new(),
             pages_per_drain: buffer_bytes.div_ceil(layout.size).max(PAGES_PER_BATCH),
-            damaged_pages: 0,
             pages: vec![0; layout.size * PAGES_PER_BATCH],
         })
     }
@@ -110,11 +108,6 @@ impl TracefsTracer {
     /// Entries and exits that could not be paired so far.
     pub fn unpaired(&self) -> Unpaired {
         self.assembler.unpaired()
-    }
-
-    /// Pages that could not be decoded to their end so far.
-    pub fn damaged_pages(&self) -> u64 {
-        self.damaged_pages
     }
 
     /// Hands over at most `limit` pages of each CPU.
@@ -175,7 +168,6 @@ impl TracefsTracer {
                 self.assembler.feed(cpu, now_ns, current, &what, &mut emit);
             }
             if outcome.is_err() {
-                self.damaged_pages += 1;
                 self.assembler.lost(cpu, &mut emit);
             }
         }

@@ -102,7 +102,13 @@ fn of_quantity(found: &Comparison) -> Option<Text> {
         .iter()
         .filter_map(|(level, change)| Some(format!("{} {}", level_name(level), range(change.relative?))))
         .collect();
-    Some(text!("No change of {} was found{scope}: {}.", first.name, each.join(", ")))
+    let excludes_zero = |change: &Change| change.relative.is_some_and(|one| one.low > 0.0 || one.high < 0.0);
+    // A reader would take such an interval for a change.
+    let widened = match known.iter().any(|(_, change)| excludes_zero(change)) {
+        true => " After widening for the number of comparisons, every interval includes zero.",
+        false => "",
+    };
+    Some(text!("No change of {} was found{scope}: {}.{widened}", first.name, each.join(", ")))
 }
 
 fn size(change: &Change) -> f64 {
@@ -363,4 +369,39 @@ pub(super) fn markdown(found: &Comparison) -> String {
         row(vec![difference.path.clone(), a.join(", "), b.join(", "), String::new(), String::new()]);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_without_zero_that_is_no_find_is_explained() {
+        let change = |low: f64, found: bool| {
+            let interval = Interval { low, high: 0.5 };
+            let basis = Basis::Runs;
+            Some(Change {
+                a: 1.0,
+                b: 1.25,
+                difference: Some(interval),
+                relative: Some(interval),
+                basis,
+                found,
+            })
+        };
+        let of = |p50: Option<Change>| {
+            let levels = [p50, change(-0.5, false), None, None, None, None];
+            let (id, name, curves) = ("delay".to_owned(), "ΔT".to_owned(), [Vec::new(), Vec::new()]);
+            let quantities = vec![Compared { id, name, unit: Unit::Duration, mean: None, levels, curves }];
+            let (kind, a, b) = ("chase".to_owned(), Side::default(), Side::default());
+            let (differences, causes, figures) = (Vec::new(), Vec::new(), Vec::new());
+            let all = Comparison { kind, a, b, differences, quantities, causes, figures, headline: None };
+            verdict(&all).expect("intervals are known").to_string()
+        };
+        let none = "No change of ΔT was found: p50 -20.00 % to +50.0 %, p90 -50.00 % to +50.0 %.";
+        assert_eq!(of(change(-0.2, false)), none);
+        let widened = " After widening for the number of comparisons, every interval includes zero.";
+        assert_eq!(of(change(0.1, false)), none.replace("-20.00 %", "+10.0 %") + widened);
+        assert_eq!(of(change(0.1, true)), "p50 of ΔT is 25.0 % larger in B (+10.0 % to +50.0 %).");
+    }
 }

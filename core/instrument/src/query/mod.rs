@@ -112,7 +112,7 @@ fn chosen(args: &QueryArgs, words: &[&Path]) -> anyhow::Result<Vec<Asked>> {
             let message = format!("list {}: no such directory; name one with --root", word.display());
             return Err(failure(ExitCode::BadInput, message));
         }
-        let below = if word.is_dir() && RunDir::open(word).is_err() { runs_below(word) } else { Vec::new() };
+        let below = if word.is_dir() && RunDir::open(word).is_err() { runs_below(word)? } else { Vec::new() };
         if below.is_empty() && !is_root {
             let run = quaver_store::listing::named(word, &args.root)?;
             all.push(Listed { manifest: run.read_manifest()?, tags: tags(&run), run });

@@ -12,6 +12,7 @@ use crate::results::{self, Found};
 use crate::rights;
 use clap::{Args, Subcommand, ValueEnum};
 use filter::Filter;
+use quaver_store::error::StoreError;
 use quaver_store::listing::{runs_below, tags, write_tags};
 use quaver_store::run::RunDir;
 use row::RunRow;
@@ -207,8 +208,13 @@ fn rows(args: &ListArgs, kinds: &[&'static dyn RunKind]) -> anyhow::Result<Vec<R
         let message = format!("list {}: no such directory; name one with --root", root.display());
         return Err(failure(ExitCode::BadInput, message));
     }
-    let listed = args.root.iter().flat_map(|root| runs_below(root));
-    let mut rows: Vec<RunRow> = listed.map(|listed| RunRow::of(listed, kinds)).collect();
+    for root in &args.root {
+        let listed = std::fs::read_dir(root).and_then(|mut entries| entries.next().transpose());
+        listed.map_err(|error| StoreError::io("list", root, error))?;
+    }
+    let listed = args.root.iter().map(|root| runs_below(root)).collect::<Result<Vec<_>, _>>()?;
+    let mut rows: Vec<RunRow> =
+        listed.into_iter().flatten().map(|listed| RunRow::of(listed, kinds)).collect();
     if let Some(key) =
         args.r#where.as_ref().and_then(|filter| filter.unknown(&rows)).filter(|_| !rows.is_empty())
     {

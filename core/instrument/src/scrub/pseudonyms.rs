@@ -269,6 +269,17 @@ fn is_stamp(text: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// What a run of `sync` keeps beside its recordings is in no schema.
+    #[test]
+    fn keys_that_no_schema_has_stay() {
+        let mut names = Pseudonyms::new();
+        let keys = "objects callers lines chains stacks unknown functions origins spins runtimes without java threads";
+        for key in keys.split(' ') {
+            assert_eq!(names.key(key), key);
+        }
+        assert_eq!(names.key("quillon"), "name-1");
+    }
+
     #[test]
     fn a_sentence_keeps_its_own_words_and_numbers() {
         let mut names = Pseudonyms::new();

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[repr(align(64))]
 pub struct SinkLive {
     received: AtomicU64,
-    last_key: AtomicU64,
 }
 
 impl SinkLive {
@@ -17,16 +16,10 @@ impl SinkLive {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Key of the packet received last, [`quaver_abi::record::KEY_UNKNOWN`] if it has none; 0 before the first.
-    pub fn last_key(&self) -> u64 {
-        self.last_key.load(Ordering::Relaxed)
-    }
-
-    /// There is one writer, so plain stores do.
+    /// There is one writer, so a plain store does.
     #[inline(always)]
-    pub(super) fn set(&self, received: u64, last_key: u64) {
+    pub(super) fn set(&self, received: u64) {
         self.received.store(received, Ordering::Relaxed);
-        self.last_key.store(last_key, Ordering::Relaxed);
     }
 }
 

@@ -163,7 +163,7 @@ impl Hot<'_> {
             received += 1;
             ours += u64::from(record.flags & packet_flags::OURS);
             self.segment.push(record);
-            self.live.set(received, record.key);
+            self.live.set(received);
             if stopping {
                 break;
             }

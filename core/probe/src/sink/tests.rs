@@ -191,7 +191,8 @@ fn to_group(to: SocketAddr, interface: u32) -> SourceOptions {
 #[test]
 fn profiles_arrive_with_their_headers() {
     for name in ProfileName::ALL {
-        let profile = Profile::named(name).with_schedule(every_ns(100_000));
+        let mut profile = Profile::named(name);
+        profile.schedule = every_ns(100_000);
         let payload = Payload::Ours { offset: profile.header_offset() as u16 };
         let options = SinkOptions { payload, ..sink_options(LOOPBACK) };
         let stream = over_loopback(options, profile.clone(), 50);
@@ -401,7 +402,8 @@ fn across_two_namespaces_every_packet_arrives() {
         vec![(lab.source.ipv4.into(), lab.sink.ipv4.into())];
     addresses.extend(lab.source.ipv6.zip(lab.sink.ipv6).map(|(from, to)| (from.into(), to.into())));
     for (from, to) in addresses {
-        let profile = Profile::named(ProfileName::St2022_6).with_schedule(every_ns(100_000));
+        let mut profile = Profile::named(ProfileName::St2022_6);
+        profile.schedule = every_ns(100_000);
         let payload = Payload::Ours { offset: profile.header_offset() as u16 };
         let bind: SocketAddr = (to, 0).into();
         let sink =

@@ -57,7 +57,7 @@ fn a_stop_ends_every_pace_however_long_the_period() {
     for pace in [Pace::Spin, Pace::Sleep, Pace::Hybrid] {
         let directory = TempDir::new().unwrap();
         let mut options = options(to, StreamLength::UntilStopped, pace);
-        options.profile = options.profile.with_schedule(Schedule::every(3_600_000_000_000, 1).unwrap());
+        options.profile.schedule = Schedule::every(3_600_000_000_000, 1).unwrap();
         let source = start(options, &directory);
         let end = Instant::now() + Duration::from_secs(20);
         while source.live().sent() < 1 && Instant::now() < end {

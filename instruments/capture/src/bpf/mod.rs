@@ -5,6 +5,7 @@
 //! that have no such link for the ingress hook, on a filter ([`clsact`]).
 
 mod clsact;
+pub(crate) mod cost;
 pub(crate) mod raw;
 mod records;
 #[cfg(test)]

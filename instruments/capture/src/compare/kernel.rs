@@ -1,93 +1,81 @@
 //! Stamps in the kernel, between two of its own tracepoints.
 
 use super::Bench;
-use super::plan::{FRAME_OVERHEAD, Pattern, SETTLE};
-use super::traffic::Wanted;
+use super::passing::{BlockRecorder, pass};
+use super::plan::{FRAME_OVERHEAD, Pattern};
 use super::user::twice;
-use crate::compare::record::{KernelArm, KernelComparison, KernelOutcome, KernelPlan, ReceiverPlan, start};
+use crate::compare::record::{KernelArm, KernelComparison, KernelOutcome, KernelPlan};
 use quaver_capture_analysis::compare::CompareTable;
-use quaver_probe::thread::ThreadSettings;
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
 
 /// Bytes of an Ethernet header, which the kernel has taken off before the checkpoints.
 const ETHERNET_BYTES: u32 = 14;
-/// Longest wait for the packets of a block beyond their schedule.
-const GRACE: Duration = Duration::from_secs(2);
 
-/// Runs a pattern past the kernel's checkpoints; blocks that were planned.
+/// What a pattern left in the kernel.
+pub(super) struct InKernel {
+    /// Arms that took part.
+    pub(super) arms: Vec<KernelArm>,
+    /// Blocks that were planned.
+    pub(super) blocks: u32,
+    /// Why others did not, by name.
+    pub(super) absent: BTreeMap<String, String>,
+}
+
+struct Tracing {
+    comparison: KernelComparison,
+    arms: Vec<KernelArm>,
+}
+
+impl BlockRecorder for Tracing {
+    fn begin(&mut self, arm: u16) -> anyhow::Result<()> {
+        Ok(self.comparison.begin(self.arms[usize::from(arm)])?)
+    }
+
+    fn end(&mut self, block: u32, arm: u16) -> anyhow::Result<()> {
+        self.comparison.end(block, self.arms[usize::from(arm)])?;
+        Ok(())
+    }
+}
+
+/// Runs a pattern past the kernel's checkpoints.
 pub(super) fn measure(
     bench: &Bench<'_>,
     number: u16,
     pattern: &Pattern,
     table: &mut CompareTable,
-) -> anyhow::Result<u32> {
+) -> anyhow::Result<InKernel> {
     let plan = bench.plan;
     let packet_bytes = pattern.profile.payload_bytes() as u32 + FRAME_OVERHEAD - ETHERNET_BYTES;
     let Some(interface) = bench.place.interface() else {
         anyhow::bail!("the kernel does not report the receiving interface");
     };
     let wanted = KernelPlan { interface: interface.to_owned(), packet_bytes };
-    let mut comparison = KernelComparison::start(&wanted)?;
-    let stream_id = (plan.seed as u32).wrapping_add(0x4b00 + u32::from(number)) | 1;
-    let blocks = twice(KernelArm::ALL.len(), pattern.rounds, plan.seed ^ 1);
-    // One may be past the first checkpoint when recording begins, and is counted as sent after that.
-    let per_block = pattern.kernel_block + u64::from(SETTLE) + 1;
-    let most = pattern.lasting(per_block) + GRACE;
-    let wanted = Wanted {
-        shape: pattern.shape,
-        pace: pattern.pace,
-        // Ended when the blocks are done.
-        packets: 100_000_000 / pattern.period_ns().max(1_000.0) as u64 * 1_000 + 1_000_000,
-        stream_id,
-        catch_up: false,
-        most: most.saturating_mul(blocks.len() as u32) + GRACE,
-    };
-    let (socket, source) = bench.meet(wanted)?;
-    let receiving = start(socket, drain(bench, pattern, stream_id), bench.clock.reader())?;
-    let stream = bench.start(source)?;
-    // What another host has sent is told at the end only. What came may have waited for the receiver since before the
-    // block, so that the block's time has to pass as well.
-    let so_far = || stream.sent().unwrap_or_else(|| receiving.received());
-    for (block, arm) in blocks.iter().enumerate() {
-        let arm = KernelArm::ALL[usize::from(*arm)];
-        comparison.begin(arm)?;
-        let (before, began) = (so_far(), Instant::now());
-        let least = if stream.sent().is_some() { Duration::ZERO } else { pattern.lasting(per_block) };
-        bench.wait(most, || began.elapsed() >= least && so_far() >= before + per_block);
-        comparison.end(block as u32, arm)?;
-        if bench.stopped() {
-            break;
+    let comparison = KernelComparison::start(&wanted)?;
+    let (mut arms, mut absent) = (Vec::new(), BTreeMap::new());
+    for arm in KernelArm::ALL {
+        match comparison.has(arm) {
+            Ok(()) => arms.push(arm),
+            Err(why) => drop(absent.insert(arm.name().to_owned(), why)),
         }
     }
-    bench.end(stream);
-    receiving.join()?;
+    let stream_id = (plan.seed as u32).wrapping_add(0x4b00 + u32::from(number)) | 1;
+    let blocks = twice(arms.len(), pattern.rounds, plan.seed ^ 1);
+    let mut tracing = Tracing { comparison, arms };
+    pass(bench, pattern, stream_id, &blocks, &mut tracing)?;
+    let Tracing { comparison, arms } = tracing;
     let outcome = comparison.finish();
     if outcome.samples.is_empty() && !bench.stopped() {
         anyhow::bail!(
             "{interface}: no pair of tracepoints encloses the kernel's stamp alone (NAPI driver, not netif_rx)"
         );
     }
-    keep(number, &outcome, table);
-    Ok(blocks.len() as u32)
+    keep(number, &arms, &outcome, table);
+    Ok(InKernel { arms, blocks: blocks.len() as u32, absent })
 }
 
-/// A receiver that only takes packets off the socket.
-fn drain(bench: &Bench<'_>, pattern: &Pattern, stream_id: u32) -> ReceiverPlan {
-    ReceiverPlan {
-        arms: vec![None],
-        blocks: vec![0; 1_000],
-        packets_per_block: 1_000,
-        stream_id,
-        header_offset: pattern.profile.header_offset(),
-        poll: false,
-        thread: ThreadSettings::measuring(Some(bench.plan.cpus.capture), None),
-        counter: bench.plan.counter,
-    }
-}
-
-fn keep(number: u16, outcome: &KernelOutcome, table: &mut CompareTable) {
+fn keep(number: u16, arms: &[KernelArm], outcome: &KernelOutcome, table: &mut CompareTable) {
     for (seq, sample) in outcome.samples.iter().enumerate() {
-        let arm = KernelArm::ALL.iter().position(|arm| *arm == sample.arm).unwrap_or_default();
+        let arm = arms.iter().position(|arm| *arm == sample.arm).unwrap_or_default();
         table.pattern.push(number);
         table.context.push(1);
         table.arm.push(arm as u16);

@@ -15,6 +15,8 @@ mod cores;
 mod far;
 mod kernel;
 mod loss;
+mod module;
+mod passing;
 mod peers;
 mod place;
 mod plan;
@@ -29,7 +31,7 @@ use anyhow::Context;
 use far::Far;
 use place::ReceiverSite;
 use plan::Plan;
-use quaver_capture_analysis::compare::{CompareFacts, CompareTable};
+use quaver_capture_analysis::compare::{CompareFacts, CompareTable, PatternFacts};
 use quaver_clock::live::{LiveClock, LiveOptions};
 use quaver_clock::{CounterSupport, realtime_ns};
 use quaver_host::facts::HostFacts;
@@ -177,23 +179,51 @@ impl Bench<'_> {
                 self.progress.say(format!("{stage}: stamps in the kernel"));
                 let others = stamped_for_others();
                 match kernel::measure(self, number as u16, pattern, &mut table) {
-                    Ok(blocks) => {
-                        found.kernel = KernelArm::ALL.map(|arm| arm.name().to_owned()).to_vec();
-                        found.kernel_blocks = vec![blocks];
+                    Ok(measured) => {
+                        found.kernel = measured.arms.iter().map(|arm| arm.name().to_owned()).collect();
+                        found.kernel_blocks = vec![measured.blocks];
+                        facts.absent.extend(measured.absent);
                         // Looked at before and after: a capture may have come or gone meanwhile.
                         if others == Some(true) || stamped_for_others() == Some(true) {
                             facts.cannot.push(stamped_anyway(pattern.name));
                         }
                     }
                     Err(error) => {
+                        let names = KernelArm::ALL.iter().map(|arm| arm.name().to_owned());
+                        facts.absent.extend(names.map(|name| (name, format!("{error:#}"))));
                         facts.cannot.push(format!("Kernel part not measured: {error:#}."));
                         kernel = false;
                     }
                 }
             }
+            self.by_module(number as u16, (pattern, &stage), &mut found, &mut facts, &mut table)?;
             facts.patterns.push(found);
         }
         Ok((table, facts))
+    }
+
+    /// Stamps of our module, where it can be read.
+    fn by_module(
+        &self,
+        number: u16,
+        (pattern, stage): (&plan::Pattern, &str),
+        found: &mut PatternFacts,
+        facts: &mut CompareFacts,
+        table: &mut CompareTable,
+    ) -> anyhow::Result<()> {
+        let why_not = match self.plan.kernel {
+            true if self.stopped() => return Ok(()),
+            true => module::why_not(self)?,
+            false => Some("it was not asked for (--no-kernel)".to_owned()),
+        };
+        if let Some(why) = why_not {
+            facts.absent.extend(module::names().map(|name| (name.to_owned(), why.clone())));
+            return Ok(());
+        }
+        self.progress.say(format!("{stage}: stamps of the module"));
+        let measured = module::measure(self, number, pattern, table)?;
+        (found.module_arms, found.module_blocks) = (measured.arms, vec![measured.blocks]);
+        Ok(())
     }
 
     /// The loss sweeps and whole captures, once.

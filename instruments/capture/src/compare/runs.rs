@@ -12,7 +12,6 @@ use quaver_store::run::RunDir;
 use quaver_view::Document;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::time::Duration;
 
 /// Its kind of runs.
@@ -40,7 +39,7 @@ impl Analyzed for CompareDigest {
     fn store(&self, run: &RunDir) -> anyhow::Result<()> {
         // Facts and results share two names. As a value the results have them; written as they are, both would stand there.
         run.write_summary(&self.summary()?)?;
-        store_report(run, |out| self.write_html(run, out))
+        store_report(run, &self.document(run)?)
     }
 
     fn summary(&self) -> anyhow::Result<Value> {
@@ -54,14 +53,8 @@ impl Analyzed for CompareDigest {
         })?)
     }
 
-    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
-        let mut document = document(&self.summary, &self.facts);
-        document.report_path = Some(run.report().display().to_string());
-        Ok(document)
-    }
-
-    fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
-        Ok(quaver_view::write_html(out, &document(&self.summary, &self.facts))?)
+    fn document(&self, _: &RunDir) -> anyhow::Result<Document> {
+        Ok(document(&self.summary, &self.facts))
     }
 }
 

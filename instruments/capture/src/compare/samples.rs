@@ -17,9 +17,17 @@ pub static TABLE: Table = Table {
            for their difference is what counts.",
     columns: &[
         Column::required("pattern", Layout::Few(16), "place of the traffic pattern in the manifest"),
-        Column::required("context", Layout::Few(8), "0 in user space, 1 in the kernel"),
-        Column::names("context_name", ["context", "context"], context_name, "`user`, `kernel`"),
-        Column::required("arm", Layout::Few(16), "place of the arm in `user` or `kernel` of the pattern"),
+        Column::required(
+            "context",
+            Layout::Few(8),
+            "0 in user space, 1 in the kernel, 2 there by our module",
+        ),
+        Column::names("context_name", ["context", "context"], context_name, "`user`, `kernel`, `module`"),
+        Column::required(
+            "arm",
+            Layout::Few(16),
+            "place of the arm in `user`, `kernel` or `module_arms` of the pattern",
+        ),
         Column::required("block", Layout::U32, "block of packets of one arm"),
         Column::required("position", Layout::U32, "place in the block"),
         Column::required(
@@ -43,7 +51,7 @@ pub static TABLE: Table = Table {
 };
 
 fn context_name(context: u32, _: u32) -> Option<String> {
-    ["user", "kernel"].get(context as usize).map(|name| (*name).to_owned())
+    ["user", "kernel", "module"].get(context as usize).map(|name| (*name).to_owned())
 }
 
 /// Writes `samples.parquet`.
@@ -121,7 +129,7 @@ mod tests {
         let path = dir.path().join("samples.parquet");
         let mut rows = CompareTable {
             pattern: vec![0, 1],
-            context: vec![0, 1],
+            context: vec![0, 2],
             arm: vec![6, 3],
             block: vec![0, u32::MAX],
             position: vec![7, 0],
@@ -142,7 +150,7 @@ mod tests {
         table
             .text("context_name", |_, name| contexts.push(String::from_utf8(name.to_vec()).unwrap()))
             .unwrap();
-        assert_eq!(contexts, ["user", "kernel"]);
+        assert_eq!(contexts, ["user", "module"]);
         assert_eq!(stamps, [Some(1_795_000_000_000_000_001), None], "a missing stamp is null");
         rows.cpu.pop();
         assert!(write_compare_samples(&path, &rows).is_err());

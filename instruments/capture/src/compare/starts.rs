@@ -51,8 +51,9 @@ impl Starts {
     /// Tells `far` how many streams the starts before have asked for, as far as its server still counts them.
     pub(super) fn tell(&self, far: &Far, plan: &Plan) {
         let streams = plan.patterns.len() * if plan.kernel { 2 } else { 1 } * self.count() as usize;
+        let by_module = self.facts.patterns.iter().map(|pattern| pattern.module_blocks.len()).sum::<usize>();
         let since = Duration::from_nanos((realtime_ns() - self.manifest.started_realtime_ns).max(1) as u64);
-        far.asked_before(streams, since);
+        far.asked_before(streams + by_module, since);
     }
 
     /// Stores them.

@@ -223,7 +223,7 @@ impl Layers {
         self.states.extend(interfaces.iter().map(|interface| LayerState {
             layer: Layer::Raw,
             interface: interface.name.clone(),
-            state: Ok(raw.way().to_owned()),
+            state: Ok(raw.way()),
         }));
         self.raw = Some(raw);
     }

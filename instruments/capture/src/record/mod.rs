@@ -14,6 +14,7 @@ mod raw;
 mod reader;
 mod ring;
 mod socket;
+pub(crate) mod stamp_device;
 mod user;
 
 pub use error::{CAPTURE_SETCAP, CaptureError};

@@ -75,5 +75,5 @@ pub fn print_results(
 ) -> anyhow::Result<ExitCode> {
     let summary = serde_json::to_value(&digest.analysis.summary)?;
     let found = results::Found::of_run(&summary, run).ended(early);
-    results::print(&found, || digest.page(run), output.json, &output.fail_if)
+    results::print(&found, || results::with_report(digest.document(), run), output.json, &output.fail_if)
 }

@@ -19,9 +19,8 @@ use quaver_store::late::write_late;
 use quaver_store::load::load_packet_run;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
-use quaver_view::{Document, write_html};
+use quaver_view::Document;
 use serde_json::Value;
-use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -181,25 +180,11 @@ impl ChaseDigest {
     pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
         write_late(&run.late(), &self.analysis)?;
         run.write_summary(&self.analysis.summary)?;
-        store_report(run, |out| self.write_html(out))
+        store_report(run, &self.document())
     }
 
-    /// Writes the report.
-    ///
-    /// # Errors
-    /// Those of `out`.
-    pub fn write_html(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        Ok(write_html(out, &self.document())?)
-    }
-
-    /// The console page.
-    pub fn page(&self, run: &RunDir) -> Document {
-        let mut document = self.document();
-        document.report_path = run.report().is_file().then(|| run.report().display().to_string());
-        document
-    }
-
-    fn document(&self) -> Document {
+    /// What a person sees of it.
+    pub fn document(&self) -> Document {
         document(&ChaseInput { analysis: &self.analysis, run: &self.facts, measured: &self.run })
     }
 }

@@ -40,7 +40,12 @@ pub(super) fn of(summary: &ChaseSummary, manifest: &Manifest) -> Vec<String> {
         ));
     }
     let sent = summary.losses.sent.filter(|_| !summary.period_learned);
-    warnings.extend(skipped_slots(sent, summary.period_ns, summary.duration_ns));
+    // Slots before the first packet and behind the last are part of what a source of our own was to send.
+    let asked_ns = manifest.asked.get("for_ns").and_then(|time| time.as_i64());
+    let asked_ns =
+        asked_ns.filter(|_| manifest.verb == "chase" && manifest.complete && summary.far_source.is_none());
+    let lasted_ns = asked_ns.map_or(0, |time| time - summary.period_ns as i64).max(summary.duration_ns);
+    warnings.extend(skipped_slots(sent, summary.period_ns, lasted_ns));
     warnings.extend(notes(manifest));
     warnings
 }

@@ -112,10 +112,15 @@ fn stream_line(input: &ChaseInput<'_>) -> Text {
 fn period(summary: &ChaseSummary) -> String {
     let period = Cell::FineDuration(summary.period_ns);
     match &summary.pace {
-        Some(pace) if !pace.steady => format!(
-            "no steady period (the best one fits {} of the packets), one packet every {period} on average",
-            Cell::Share(pace.on_schedule_share)
-        ),
+        Some(pace) if !pace.steady => {
+            let usual =
+                pace.usual_delta_ns.map(|ns| format!(" most often {} apart,", Cell::FineDuration(ns)));
+            format!(
+                "no steady period (the best one fits {} of the packets), packets{} {period} on average",
+                Cell::Share(pace.on_schedule_share),
+                usual.unwrap_or_default()
+            )
+        }
         Some(pace) => format!(
             "one packet every {period} ± {} (learned from the stream)",
             Cell::FineDuration(pace.uncertainty_ns)

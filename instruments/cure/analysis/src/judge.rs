@@ -16,9 +16,26 @@ pub struct BlockFigures {
     pub lost_share: f64,
     /// Packets received, or runs of a program, a second.
     pub received_per_s: f64,
+    /// What the host bore meanwhile.
+    #[serde(flatten)]
+    pub burden: Burden,
+}
+
+/// What the host and others on it bore during a block. None: not readable there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Burden {
     /// Time that all CPUs of the host were busy, over the block's time. Of a program, CPU time of a run over the time of the first
     /// one: CPUs that it is given make no run dearer.
     pub busy_cpus: f64,
+    /// Threads of other programs with UDP sockets that waited for a CPU, in the mean. None for a block below 100 ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_waiting: Option<f64>,
+    /// Power of all packages of CPUs, watts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_w: Option<f64>,
+    /// Hottest sensor of a CPU at the block's end, degrees Celsius.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hottest_c: Option<f64>,
 }
 
 /// One block of a trial.
@@ -66,11 +83,18 @@ pub enum Guard {
     Throughput,
     /// Time that the host's CPUs were busy.
     CpuTime,
+    /// Waits of other receivers for a CPU.
+    Others,
+    /// Power of the CPUs.
+    Power,
+    /// Temperature of the CPUs.
+    Heat,
 }
 
 impl Guard {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Losses, Self::Throughput, Self::CpuTime];
+    pub const ALL: [Self; 6] =
+        [Self::Losses, Self::Throughput, Self::CpuTime, Self::Others, Self::Power, Self::Heat];
 
     /// In words, after "it harms".
     pub const fn words(self) -> &'static str {
@@ -78,21 +102,60 @@ impl Guard {
             Self::Losses => "delivery: more packets were lost",
             Self::Throughput => "throughput: fewer packets or runs a second",
             Self::CpuTime => "CPU time: the host's CPUs were busier",
+            Self::Others => "other receivers: they waited longer for a CPU",
+            Self::Power => "power: the CPUs took more",
+            Self::Heat => "temperature: the CPUs grew hotter",
         }
     }
 
-    /// How much worse `with` is than `without`: 1 is the most that is accepted.
-    fn excess(self, without: &BlockFigures, with: &BlockFigures) -> f64 {
+    /// Its name and unit.
+    pub const fn name(self) -> &'static str {
         match self {
-            // A tenth of a per cent of all packets.
-            Self::Losses => (with.lost_share - without.lost_share) / 0.001,
-            // One per cent of the rate.
-            Self::Throughput => {
-                (without.received_per_s - with.received_per_s) / (0.01 * without.received_per_s.max(1.0))
-            }
-            // A quarter of a CPU.
-            Self::CpuTime => (with.busy_cpus - without.busy_cpus) / 0.25,
+            Self::Losses => "packets lost",
+            Self::Throughput => "packets or runs a second",
+            Self::CpuTime => "busy CPUs",
+            Self::Others => "threads of other receivers that wait for a CPU",
+            Self::Power => "power of the CPUs, W",
+            Self::Heat => "hottest CPU, °C",
         }
+    }
+
+    /// The most that is accepted.
+    pub const fn limit(self) -> &'static str {
+        match self {
+            Self::Losses => "0.1 % of all packets more",
+            Self::Throughput => "1 % less",
+            Self::CpuTime => "0.25 more",
+            Self::Others => "0.01 more, or 2 % where that is more",
+            Self::Power => "a quarter more",
+            Self::Heat => "5 more",
+        }
+    }
+
+    /// What a block says of it; none where that could not be read.
+    pub const fn value(self, block: &BlockFigures) -> Option<f64> {
+        match self {
+            Self::Losses => Some(block.lost_share),
+            Self::Throughput => Some(block.received_per_s),
+            Self::CpuTime => Some(block.burden.busy_cpus),
+            Self::Others => block.burden.others_waiting,
+            Self::Power => block.burden.power_w,
+            Self::Heat => block.burden.hottest_c,
+        }
+    }
+
+    /// How much worse `with` is than `without`: 1 is the most that is accepted. 0 where it is not known.
+    fn excess(self, without: &BlockFigures, with: &BlockFigures) -> f64 {
+        let Some((with, without)) = self.value(with).zip(self.value(without)) else { return 0.0 };
+        let (rise, accepted) = match self {
+            Self::Losses => (with - without, 0.001),
+            Self::Throughput => (without - with, 0.01 * without.max(1.0)),
+            Self::CpuTime => (with - without, 0.25),
+            Self::Others => (with - without, (0.02 * without).max(0.01)),
+            Self::Power => (with - without, 0.25 * without.max(1.0)),
+            Self::Heat => (with - without, 5.0),
+        };
+        rise / accepted
     }
 }
 
@@ -166,10 +229,14 @@ pub fn settled(blocks: &[Block], arm: usize, remedies: usize, more: u32) -> Opti
 }
 
 /// The guard that one block breaks grossly, of which a second one ends its remedy's trial: worse than every bare block so far by
-/// fifty times what is accepted, or by two whole CPUs.
+/// fifty times what is accepted (of waits so much as they were), or by two whole CPUs, three times the power, 20 degrees.
 pub fn gross_harm(bare: &[BlockFigures], with: &BlockFigures) -> Option<Guard> {
     let beyond = |guard: Guard| {
-        let limit = if guard == Guard::CpuTime { 8.0 } else { 50.0 };
+        let limit = match guard {
+            Guard::CpuTime | Guard::Power => 8.0,
+            Guard::Heat => 4.0,
+            Guard::Losses | Guard::Throughput | Guard::Others => 50.0,
+        };
         !bare.is_empty() && bare.iter().all(|without| guard.excess(without, with) > limit)
     };
     Guard::ALL.into_iter().find(|guard| beyond(*guard))

@@ -18,7 +18,9 @@ mod plan;
 mod simulated;
 
 pub use evidence::Settled;
-pub use judge::{Block, BlockFigures, Effect, Guard, TrialVerdict, gross_harm, judge, judge_proof, settled};
+pub use judge::{
+    Block, BlockFigures, Burden, Effect, Guard, TrialVerdict, gross_harm, judge, judge_proof, settled,
+};
 pub use plan::{
     LEAST_PROOF_ROUNDS, TrialPlan, least_time, more_rounds, plan, plan_runs, smallest_detectable,
 };

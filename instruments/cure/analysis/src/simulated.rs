@@ -47,7 +47,7 @@ fn trial(world: &World<'_>, rounds: u32, seed: u64) -> (Judged, Vec<Option<Settl
                 objective,
                 lost_share,
                 received_per_s: 1e5 * (1.0 - lost_share),
-                busy_cpus: 1.0,
+                burden: Burden { busy_cpus: 1.0, ..Burden::default() },
             };
             blocks.push(Block { round, arm, figures: Some(figures), void: None });
             earlier = own;
@@ -144,11 +144,21 @@ fn what_makes_it_worse_is_told_and_never_kept() {
 
 #[test]
 fn gross_harm_is_seen_in_one_block_and_void_blocks_count_nowhere() {
-    let bare = BlockFigures { objective: 1.0, lost_share: 0.0, received_per_s: 1000.0, busy_cpus: 1.0 };
+    let burden = Burden { busy_cpus: 1.0, ..Burden::default() };
+    let bare = BlockFigures { objective: 1.0, lost_share: 0.0, received_per_s: 1000.0, burden };
     let starved = BlockFigures { received_per_s: 400.0, ..bare };
     assert_eq!(gross_harm(&[bare], &starved), Some(Guard::Throughput));
     assert_eq!(gross_harm(&[bare, starved], &starved), None);
     assert_eq!(gross_harm(&[], &starved), None);
+    let waits = |waiting| BlockFigures {
+        burden: Burden { others_waiting: Some(waiting), ..Burden::default() },
+        ..bare
+    };
+    // Of a host where little waits half a thread more is much; where a thread waits anyway it takes one more.
+    for (bare, with, harm) in [(0.0, 0.52, true), (0.0, 0.48, false), (1.2, 1.9, false), (1.2, 2.5, true)] {
+        let expected = harm.then_some(Guard::Others);
+        assert_eq!(gross_harm(&[waits(bare)], &waits(with)), expected, "{bare} {with}");
+    }
     let block = |round, arm, figures| Block { round, arm, figures, void: None };
     let better = BlockFigures { objective: 0.0, ..bare };
     let blocks = [
@@ -163,4 +173,46 @@ fn gross_harm_is_seen_in_one_block_and_void_blocks_count_nowhere() {
     assert_eq!((found.rounds, found.difference, found.p), (1, -1.0, Some(1.0)));
     assert_eq!(verdict, TrialVerdict::NoEffect);
     assert_eq!(judge(&blocks[3..], &[None])[0], (None, TrialVerdict::NoEffect));
+}
+
+#[test]
+fn each_guard_refuses_what_helps_at_its_expense_and_one_that_cannot_be_read_refuses_nothing() {
+    let burden =
+        Burden { busy_cpus: 1.0, others_waiting: Some(0.1), power_w: Some(40.0), hottest_c: Some(60.0) };
+    let bare = BlockFigures { objective: 100.0, lost_share: 0.0, received_per_s: 1000.0, burden };
+    let with = |change: fn(&mut BlockFigures, f64), by: f64| {
+        let mut figures = BlockFigures { objective: 80.0, ..bare };
+        change(&mut figures, by);
+        figures
+    };
+    type Case = (Guard, fn(&mut BlockFigures, f64), f64);
+    // What is accepted at most.
+    let cases: [Case; 6] = [
+        (Guard::Losses, |block, by| block.lost_share += by, 0.001),
+        (Guard::Throughput, |block, by| block.received_per_s -= by, 10.0),
+        (Guard::CpuTime, |block, by| block.burden.busy_cpus += by, 0.25),
+        (Guard::Others, |block, by| *block.burden.others_waiting.as_mut().unwrap() += by, 0.01),
+        (Guard::Power, |block, by| *block.burden.power_w.as_mut().unwrap() += by, 10.0),
+        (Guard::Heat, |block, by| *block.burden.hottest_c.as_mut().unwrap() += by, 5.0),
+    ];
+    assert_eq!(cases.map(|(guard, ..)| guard), Guard::ALL);
+    for (guard, change, most) in cases {
+        let judged = |by: f64, strip: fn(&mut BlockFigures)| {
+            let round = |round: u32| {
+                [bare, with(change, by)].into_iter().enumerate().map(move |(arm, mut figures)| {
+                    strip(&mut figures);
+                    Block { round, arm, figures: Some(figures), void: None }
+                })
+            };
+            judge(&(0..12).flat_map(round).collect::<Vec<_>>(), &[None])[0].1
+        };
+        assert_eq!(judged(1.1 * most, |_| ()), TrialVerdict::Harms { guard });
+        assert_eq!(judged(0.9 * most, |_| ()), TrialVerdict::Helps, "{guard:?}");
+        if guard.value(&BlockFigures { burden: Burden::default(), ..bare }).is_none() {
+            let blind = judged(50.0 * most, |block| {
+                block.burden = Burden { busy_cpus: 1.0, ..Burden::default() };
+            });
+            assert_eq!(blind, TrialVerdict::Helps, "{guard:?}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! `quaver cure`: measure, choose, try, prove, keep.
 
+mod burden;
 mod choice;
 mod keep;
 mod of_program;

@@ -4,6 +4,7 @@
 use super::choice::{Candidate, Choice};
 use crate::args::{Allow, CureArgs};
 use crate::summary::{NotTried, Remedy};
+use crate::view::listed;
 use quaver_abi::record::{EventKind, EventRecord};
 use quaver_chase::digest::ChaseDigest;
 use quaver_host::root::{HostRoot, parse_cpu_list};
@@ -11,6 +12,7 @@ use quaver_host::settings::class::ThreadClass;
 use quaver_host::settings::contact::{Contact, read};
 use quaver_host::settings::kernel_threads::is_of_kernel;
 use quaver_host::settings::knob::{Change, Knob, cpu_list};
+use quaver_host::stat::Stat;
 use quaver_tune::survey::Target;
 use std::collections::BTreeMap;
 
@@ -166,27 +168,37 @@ fn others_elsewhere(
         (!left.is_empty()).then(|| Change::new(Knob::Thread { tid }, cpu_list(&left)))
     };
     let others = involved.instead.iter().filter(|(tid, _)| !spared(*tid) && !involved.receiver.contains(tid));
-    let (changes, shares): (Vec<Change>, Vec<f64>) =
-        others.filter_map(|(tid, share)| Some((elsewhere(*tid)?, *share))).unzip();
+    let mut words = Vec::new();
+    let with_share = |(tid, share): &(u32, f64)| {
+        let change = elsewhere(*tid)?;
+        let name = Stat::read(root, &format!("proc/{tid}"))?.name;
+        words.push(format!("{} ({name})", change.knob));
+        Some((change, *share))
+    };
+    let (changes, shares): (Vec<Change>, Vec<f64>) = others.filter_map(with_share).unzip();
     if changes.is_empty() {
         return;
     }
     if args.allow == Allow::Receiver {
         choice.not_tried.push(NotTried {
             id: OTHERS_ELSEWHERE.to_owned(),
-            why: format!("{} is not the receiver's", changes[0].knob),
+            why: format!("not the receiver's: {}", listed(&words)),
             how: "--allow host".to_owned(),
             cause_share: Some(shares.iter().sum()),
         });
         return;
     }
-    choice.candidates.push(candidate(
+    let mut candidate = candidate(
         OTHERS_ELSEWHERE,
         "threads of other programs run on the receiver's CPU",
         "they share the other CPUs",
         Some(shares.iter().sum()),
         changes,
-    ));
+    );
+    for ((said, words), change) in candidate.remedy.changes.iter_mut().zip(words).zip(&candidate.changes) {
+        *said = format!("{words} = {}", change.value);
+    }
+    choice.candidates.push(candidate);
 }
 
 pub(super) fn candidate(
@@ -270,13 +282,14 @@ mod tests {
             (choice.not_tried[0].id.as_str(), choice.not_tried[0].how.as_str()),
             (OTHERS_ELSEWHERE, "--allow host")
         );
+        assert_eq!(choice.not_tried[0].why, "not the receiver's: affinity of thread 80 (it)");
     }
 
     #[test]
     fn programs_and_no_others_get_other_cpus() {
         let choice = tried("fifo", "950000\n", &["--allow", "host"]);
         assert_eq!(ids(&choice), [OTHERS_ELSEWHERE]);
-        assert_eq!(choice.candidates[0].remedy.changes, ["affinity of thread 80 = 0,2"]);
+        assert_eq!(choice.candidates[0].remedy.changes, ["affinity of thread 80 (it) = 0,2"]);
         assert_eq!(choice.candidates[0].remedy.cause_share, Some(0.6));
         let both = tried("other", "950000\n", &["--allow", "host"]);
         assert_eq!(ids(&both), [RECEIVER_CLASS, OTHERS_ELSEWHERE], "the larger share first");

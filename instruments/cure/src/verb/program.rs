@@ -1,10 +1,12 @@
 //! A program that is run again and again. It inherits CPUs and class of the thread that starts it, so the journal changes those
 //! of that thread, and they go with it.
 
+use super::burden::Bystanders;
 use super::trial::BlockEnd;
 use crate::objective::{Measured, Objective, ProgramRun};
 use crate::summary::{CodeAdvice, FoundCause};
 use anyhow::Context;
+use quaver_cure_analysis::Burden;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_launch::launch::{cpu_of_children, shell_status};
@@ -161,7 +163,8 @@ impl<'a> Program<'a> {
     }
 
     /// One run as a block.
-    pub(super) fn block(&self) -> anyhow::Result<BlockEnd> {
+    pub(super) fn block(&self, bystanders: &Bystanders) -> anyhow::Result<BlockEnd> {
+        let before = bystanders.counters();
         let before_s = cpu_of_children().as_secs_f64();
         let run = if self.objective == Objective::SyncShare {
             let Some((run, recorded)) = self.recorded(&[OsStr::new("--no-kernel")])? else {
@@ -181,8 +184,14 @@ impl<'a> Program<'a> {
         let took_s = run.took_ns.max(1) as f64 / 1e9;
         let first_s = self.first_s.get().unwrap_or(took_s);
         self.first_s.set(Some(first_s));
-        let cpus = (cpu_of_children().as_secs_f64() - before_s) / first_s;
-        let figures = self.objective.figures(Measured::Program(run), took_s, cpus);
+        let borne = bystanders.since(&before);
+        // A run that takes the same time and energy in a shorter time is not dearer.
+        let burden = Burden {
+            busy_cpus: (cpu_of_children().as_secs_f64() - before_s) / first_s,
+            power_w: borne.power_w.map(|watts| watts * took_s / first_s),
+            ..borne
+        };
+        let figures = self.objective.figures(Measured::Program(run), took_s, burden);
         figures.map(BlockEnd::Measured).context("a run of the program measured nothing")
     }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::summary::Remedy;
 use clap::Parser;
 use quaver_analysis::order::below;
-use quaver_cure_analysis::Guard;
+use quaver_cure_analysis::{Burden, Guard};
 use quaver_host::settings::fake::FakeMachine;
 use quaver_host::settings::journal::Others;
 use quaver_host::settings::knob::Change;
@@ -66,7 +66,7 @@ impl Place for World<'_> {
             objective: objective + 10.0 * noise,
             lost_share,
             received_per_s: 1_000.0 * (1.0 - lost_share),
-            busy_cpus: 1.0,
+            burden: Burden { busy_cpus: 1.0, ..Burden::default() },
         };
         Ok(if self.interrupt.requested() { BlockEnd::Interrupted } else { BlockEnd::Measured(figures) })
     }
@@ -141,7 +141,7 @@ fn cure_with(
         objective,
         lost_share: 0.0,
         received_per_s: 1_000.0,
-        busy_cpus: 1.0,
+        burden: Burden { busy_cpus: 1.0, ..Burden::default() },
     });
     let planned = (PLAN, bare.to_vec(), Duration::ZERO);
     let (summary, _) = cure.try_and_prove(session, planned, &candidates, summary).unwrap();

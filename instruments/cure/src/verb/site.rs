@@ -1,5 +1,6 @@
 //! Where a cure measures: its stream, its receiver, and how one block goes.
 
+use super::burden::Bystanders;
 use super::of_threads::Involved;
 use super::program::{Program, Studied};
 use super::trial::{BlockEnd, Place};
@@ -12,6 +13,7 @@ use quaver_chase::args::{ChaseArgs, LabKind};
 use quaver_chase::chase;
 use quaver_chase::chase::observe::Blocks;
 use quaver_chase::digest::{self, ChaseDigest};
+use quaver_cure_analysis::Burden;
 use quaver_host::netns::Lab;
 use quaver_host::root::HostRoot;
 use quaver_instrument::args::TierName;
@@ -30,10 +32,7 @@ use quaver_view::Cell;
 use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// Jiffies of `/proc/stat` in a second (USER_HZ, proc(5)).
-const JIFFIES_PER_S: f64 = 100.0;
+use std::time::Duration;
 
 /// Dropped at the start of a block of a stream that comes here anyway: two periods of a usual quota.
 const WASH_OUT: Duration = Duration::from_millis(200);
@@ -54,6 +53,7 @@ pub(super) struct Site<'a> {
     /// The recorder of a receiver of somebody else.
     blocks: RefCell<Option<Blocks>>,
     held_up: RefCell<HeldUp>,
+    bystanders: Bystanders,
 }
 
 /// Loops that were kept from their CPU when their block was over.
@@ -99,6 +99,7 @@ impl<'a> Site<'a> {
             .then(|| Program::new(&args.program, args.objective(), directory, interrupt));
         let stream = loops.is_none() && program.is_none();
         let made_here = stream && chase.pid.is_none() && chase.listen.is_none() && chase.from.is_none();
+        let ours: Vec<u32> = chase.pid.into_iter().chain([std::process::id()]).collect();
         let ends = match chase.lab {
             _ if !made_here => None,
             Some(LabKind::Loopback) => None,
@@ -131,6 +132,7 @@ impl<'a> Site<'a> {
             interrupt,
             blocks: RefCell::default(),
             held_up: RefCell::default(),
+            bystanders: Bystanders::find(HostRoot::system(), &ours),
         })
     }
 
@@ -242,7 +244,7 @@ impl<'a> Site<'a> {
         block: OfBlock<'_>,
         measured: Measured<'_>,
         length: Duration,
-        busy_cpus: f64,
+        burden: Burden,
     ) -> anyhow::Result<BlockEnd> {
         let OfBlock { directory, cut_short } = block;
         std::fs::remove_dir_all(directory).with_context(|| format!("removing {directory}"))?;
@@ -257,7 +259,7 @@ impl<'a> Site<'a> {
             (None, Measured::Loops(cpus)) => self.held_up.borrow_mut().add(cpus, length),
             (None, Measured::Stream(_)) => {}
         }
-        let figures = self.objective.figures(measured, length.as_secs_f64(), busy_cpus);
+        let figures = self.objective.figures(measured, length.as_secs_f64(), burden);
         figures.map(BlockEnd::Measured).context("a block measured nothing")
     }
 }
@@ -285,26 +287,26 @@ impl Place for Site<'_> {
 
     fn block(&self, length: Duration) -> anyhow::Result<BlockEnd> {
         if let Some(program) = &self.program {
-            return program.block();
+            return program.block(&self.bystanders);
         }
         if let Some(cpus) = &self.loops {
             std::thread::sleep(WASH_OUT);
-            let (began, before) = (Instant::now(), busy_s());
+            let before = self.bystanders.counters();
             let digest = self.loop_for(cpus, length, Some(TierName::User))?;
-            let busy_cpus = (busy_s() - before) / began.elapsed().as_secs_f64();
+            let burden = self.bystanders.since(&before);
             let of_block =
                 OfBlock { directory: &digest.facts.directory, cut_short: digest.manifest.interrupted };
-            return self.figures(of_block, Measured::Loops(&digest.analysis.summary.cpus), length, busy_cpus);
+            return self.figures(of_block, Measured::Loops(&digest.analysis.summary.cpus), length, burden);
         }
-        let (began, before) = (Instant::now(), busy_s());
+        let before = self.bystanders.counters();
         let recorder = self.blocks.borrow_mut().take();
         let digest = match recorder {
             Some(blocks) => self.observed_block(blocks, length)?,
             None => self.block_of_its_own(length)?,
         };
-        let busy_cpus = (busy_s() - before) / began.elapsed().as_secs_f64();
+        let burden = self.bystanders.since(&before);
         let of_block = OfBlock { directory: &digest.facts.directory, cut_short: digest.manifest.interrupted };
-        self.figures(of_block, Measured::Stream(&digest.analysis.summary), length, busy_cpus)
+        self.figures(of_block, Measured::Stream(&digest.analysis.summary), length, burden)
     }
 }
 
@@ -350,15 +352,6 @@ impl Found {
 
 fn online() -> Vec<u16> {
     HostRoot::system().cpu_list("/sys/devices/system/cpu/online")
-}
-
-/// Seconds that all CPUs of the host have been busy: user, nice, system, interrupts, softirqs.
-fn busy_s() -> f64 {
-    let text = HostRoot::system().text("/proc/stat").unwrap_or_default();
-    let numbers = text.lines().next().unwrap_or_default().split_whitespace().skip(1);
-    let numbers: Vec<f64> = numbers.filter_map(|word| word.parse().ok()).collect();
-    let of = |at: usize| numbers.get(at).copied().unwrap_or(0.0);
-    [0, 1, 2, 5, 6].map(of).iter().sum::<f64>() / JIFFIES_PER_S
 }
 
 #[cfg(test)]

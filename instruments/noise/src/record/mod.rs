@@ -38,7 +38,12 @@ pub fn run(args: &NoiseArgs) -> anyhow::Result<ExitCode> {
     let digest = conclude(&run, manifest, args.output.quiet)?;
     let summary = serde_json::to_value(&digest.analysis.summary)?;
     let found = results::Found::of_run(&summary, &run).ended(early);
-    results::print(&found, || digest.page(&run), args.output.json, &args.output.fail_if)
+    results::print(
+        &found,
+        || results::with_report(digest.document(), &run),
+        args.output.json,
+        &args.output.fail_if,
+    )
 }
 
 /// Measures and analyses, and draws nothing. What else is to watch begins by `watch`, when we trace and before a loop runs.

@@ -26,7 +26,7 @@ const PIECE_BYTES: usize = 1 << 16;
 /// Room for control messages: the stamps (64 bytes with their header), and to spare.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
-struct Control([u8; 128]);
+struct Control([u8; 160]);
 
 /// A datagram as it was received.
 #[derive(Clone, Copy)]
@@ -44,6 +44,8 @@ pub(super) struct Datagram<'a> {
     pub(super) of_train: bool,
     /// TTL or hop limit; 0 where the kernel did not say.
     pub(super) ttl: u8,
+    /// DSCP; none where the kernel did not say.
+    pub(super) dscp: Option<u8>,
 }
 
 /// Buffers for datagrams, and the call that fills them.
@@ -72,7 +74,7 @@ impl<'a> Inbox<'a> {
             if takes_trains(spec) { PIECE_BYTES } else { (spec.packet_bytes as usize).max(LEAST_KEPT) };
         let slots = (MOST_BYTES / kept).clamp(1, MOST_TAKEN);
         let mut octets = vec![0u8; slots * kept];
-        let mut controls = vec![Control([0; 128]); slots];
+        let mut controls = vec![Control([0; 160]); slots];
         // SAFETY: all-zero bytes are a valid sockaddr_storage, of no family.
         let no_name: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
         let mut names = vec![no_name; if addresses { slots } else { 0 }];
@@ -166,7 +168,7 @@ impl<'a> Inbox<'a> {
             let said = Said::read(control);
             let stamp = said.stamps.and_then(|stamps| stamp_of(stamps, self.hardware.as_ref()));
             let (received_ns, stamped_by) = stamp.unwrap_or((self.read_ns, StampSource::Application));
-            let ttl = said.ttl;
+            let Said { ttl, dscp, .. } = said;
             let from = self.names.get(slot).and_then(address_in);
             let kept = &room[..length.min(self.kept)];
             let segment_bytes = said.segment_bytes.filter(|bytes| *bytes < kept.len());
@@ -179,6 +181,7 @@ impl<'a> Inbox<'a> {
                 stamped_by,
                 of_train: false,
                 ttl,
+                dscp,
             });
             let segments = segment_bytes.map(|bytes| {
                 kept.chunks(bytes).map(move |octets| Datagram {
@@ -189,6 +192,7 @@ impl<'a> Inbox<'a> {
                     stamped_by,
                     of_train: true,
                     ttl,
+                    dscp,
                 })
             });
             whole.into_iter().chain(segments.into_iter().flatten())
@@ -219,6 +223,7 @@ struct Said<'a> {
     /// Bytes of each packet in one piece but perhaps the last.
     segment_bytes: Option<usize>,
     ttl: u8,
+    dscp: Option<u8>,
 }
 
 impl<'a> Said<'a> {
@@ -232,6 +237,11 @@ impl<'a> Said<'a> {
                 (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
                     said.ttl = number().unwrap_or(0) as u8;
                 }
+                // An octet of IPv4, a number of IPv6 (ip(7), ipv6(7)).
+                (libc::IPPROTO_IP, libc::IP_TOS) => said.dscp = data.first().map(|class| class >> 2),
+                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                    said.dscp = number().map(|class| class as u8 >> 2);
+                }
                 (libc::SOL_UDP, libc::UDP_GRO) => {
                     let bytes = number().and_then(|bytes| usize::try_from(bytes).ok());
                     said.segment_bytes = bytes.filter(|bytes| *bytes > 0);
@@ -243,15 +253,17 @@ impl<'a> Said<'a> {
     }
 }
 
-/// Asks for the TTL of each packet; where that is refused none is known.
-pub(super) fn ask_for_ttl(socket: &TestSocket) {
+/// Asks for the TTL and the traffic class of each packet; where that is refused none is known.
+pub(super) fn ask_for_header(socket: &TestSocket) {
     let ipv6 = socket.local_address().is_ok_and(|address| address.is_ipv6());
-    let (level, option) = if ipv6 {
-        (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT)
+    let (level, options) = if ipv6 {
+        (libc::IPPROTO_IPV6, [libc::IPV6_RECVHOPLIMIT, libc::IPV6_RECVTCLASS])
     } else {
-        (libc::IPPROTO_IP, libc::IP_RECVTTL)
+        (libc::IPPROTO_IP, [libc::IP_RECVTTL, libc::IP_RECVTOS])
     };
-    let _ = quaver_probe::socket::set_option(socket.as_fd(), level, option, &1i32);
+    for option in options {
+        let _ = quaver_probe::socket::set_option(socket.as_fd(), level, option, &1i32);
+    }
 }
 
 /// What asks for receive stamps of the kernel.

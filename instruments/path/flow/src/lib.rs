@@ -4,6 +4,7 @@
 //! but the flag that an acknowledgement has come (Jitlat, 4.3.3).
 
 mod departures;
+mod dscp;
 mod error;
 mod hardware;
 mod hops;
@@ -24,6 +25,7 @@ mod socket;
 mod spec;
 mod train;
 
+pub use dscp::DscpChanges;
 pub use error::FlowError;
 pub use hops::{HopChange, HopSummary, Hops, MOST_HOP_CHANGES};
 pub use observe::{ConnectionCounters, SegmentReport};

@@ -3,7 +3,9 @@
 use super::error::FlowError;
 use super::hardware::Way;
 use super::hops::Hops;
-use super::inbox::{Datagram, Inbox, ask_for_stamps, ask_for_ttl, hardware_clock, size_buffer, take_trains};
+use super::inbox::{
+    Datagram, Inbox, ask_for_header, ask_for_stamps, hardware_clock, size_buffer, take_trains,
+};
 use super::judge::{Judge, Verdict};
 use super::observe::Watch;
 use super::records::Records;
@@ -47,7 +49,7 @@ pub fn prepare_receive(socket: &TestSocket, spec: &FlowSpec) -> Result<Vec<Strin
         ));
     }
     take_trains(socket, spec);
-    ask_for_ttl(socket);
+    ask_for_header(socket);
     remarks.extend(ask_for_stamps(socket, spec));
     Ok(remarks)
 }
@@ -174,6 +176,7 @@ impl<'a> Receiver<'a> {
                                 let Singleton { tx_seq, flags, .. } = packet.singleton;
                                 if flags == 0 {
                                     self.hops.take(tx_seq.cast_unsigned().into(), datagram.ttl);
+                                    self.report.dscps.take(self.spec.dscp, datagram.dscp);
                                 }
                                 self.kept.push(packet);
                             }
@@ -232,6 +235,7 @@ impl<'a> Receiver<'a> {
                     stamped_by: StampSource::Application,
                     of_train: false,
                     ttl: 0,
+                    dscp: None,
                 };
                 match self.judge.judge(&record) {
                     Verdict::Keep(packet) => self.kept.push(packet),

@@ -1,5 +1,6 @@
 //! What sender and receiver of a flow did.
 
+use super::dscp::DscpChanges;
 use super::hops::HopSummary;
 use super::observe::SegmentReport;
 use super::schedule::LatePolicy;
@@ -208,6 +209,8 @@ pub struct ReceiveReport {
     pub of_trains: u64,
     /// What the TTLs of first copies say; nothing of a TCP flow.
     pub hops: HopSummary,
+    /// What became of their DSCP; nothing of a TCP flow.
+    pub dscps: DscpChanges,
     /// The sender's error estimate in the last packet of OWAMP.
     pub owamp_error: Option<u16>,
     /// Receive calls that failed otherwise.

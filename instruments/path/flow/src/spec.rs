@@ -136,6 +136,8 @@ pub struct FlowSpec {
     pub transmit_stamps: bool,
     /// Sender: most stamps of transmission that are kept; the rest is in the summary only.
     pub stamps_kept: usize,
+    /// Receiver: DSCP that the packets were sent with; none: not known.
+    pub dscp: Option<u8>,
     /// Receiver: whose packets count.
     pub accept_from: AcceptFrom,
     /// Receiver: how long after the flow ought to have ended, and after the last packet, it waits for more.
@@ -187,6 +189,7 @@ impl FlowSpec {
             sentinel_timeout_ns: 10_000_000_000,
             transmit_stamps: mean_period_ns >= HIGH_RATE_PERIOD_NS,
             stamps_kept: MOST_STAMPS_KEPT,
+            dscp: None,
             accept_from: AcceptFrom::Anyone,
             end_timeout_ns: 5_000_000_000,
             linger_ns: 0,

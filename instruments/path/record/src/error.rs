@@ -137,7 +137,10 @@ impl PathError {
     }
 
     pub(super) fn connect(server: SocketAddr, source: Error) -> Self {
+        let link_local =
+            matches!(server, SocketAddr::V6(at) if at.ip().is_unicast_link_local() && at.scope_id() == 0);
         let remedy = match source.kind() {
+            ErrorKind::InvalidInput if link_local => "; name the interface too, as in fe80::1%eth0",
             ErrorKind::ConnectionRefused => "; start `quaver serve` there, or give its port",
             ErrorKind::PermissionDenied => "; see the firewall of this host, and its security module",
             ErrorKind::TimedOut | ErrorKind::WouldBlock => "; check that firewalls pass TCP to this port",

@@ -167,6 +167,7 @@ impl Message {
 
     pub(super) fn receiver(&self) -> Result<ReceiverSummary, ExtensionError> {
         let receiver: ReceiverElement = self.element(field::RECEIVER)?;
+        let (hops, dscps) = self.hops();
         Ok(ReceiverSummary {
             received: receiver.received.get(),
             duplicates: receiver.duplicates.get(),
@@ -180,7 +181,8 @@ impl Message {
             end_seen: receiver.end_seen.get() == 1,
             segments: self.segments(),
             of_trains: self.u64(field::OF_TRAINS).unwrap_or(0),
-            hops: self.hops(),
+            hops,
+            dscps,
         })
     }
 }
@@ -350,7 +352,7 @@ impl Body {
             end_seen: u64::from(summary.end_seen).into(),
         };
         let told = self.element(field::RECEIVER, &element).u64(field::OF_TRAINS, summary.of_trains);
-        told.hops(&summary.hops).segments(SegmentSide::Receiver, summary.segments)
+        told.hops(&summary.hops, summary.dscps).segments(SegmentSide::Receiver, summary.segments)
     }
 
     pub(super) fn into_octets(self) -> Vec<u8> {
@@ -390,6 +392,7 @@ impl From<&ReceiveReport> for ReceiverSummary {
             end_seen: report.end == ReceiveEnd::Sentinel,
             of_trains: report.of_trains,
             hops: report.hops,
+            dscps: report.dscps,
             segments: SegmentSummary::of(report.segments.as_ref(), SegmentSide::Receiver),
         }
     }

@@ -5,7 +5,7 @@ use super::clocks::{ClockEstimate, ClockPair, ClockStep};
 use super::sending::SendingSummary;
 use quaver_abi::wire::jitlat::Singleton;
 use quaver_analysis::path::direction::Direction;
-use quaver_path_flow::{FlowSchedule, HopSummary, Lateness, SendReport, Transport};
+use quaver_path_flow::{DscpChanges, FlowSchedule, HopSummary, Lateness, SendReport, Transport};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -103,6 +103,8 @@ pub struct ReceiverSummary {
     pub of_trains: u64,
     /// What the TTLs of packets said.
     pub hops: HopSummary,
+    /// What became of their DSCP.
+    pub dscps: DscpChanges,
     /// Segments below a TCP flow, as they arrived.
     pub segments: Option<SegmentSummary>,
 }

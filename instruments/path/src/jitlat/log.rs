@@ -43,6 +43,6 @@ impl FileKind for Logs {
         };
         let digest = digest(&path_facts(&header), &[packets], log);
         let summary = serde_json::to_value(&digest.summary)?;
-        results::print(&results::Found::new(&summary), || digest.page(None), asked.json, &asked.fail_if)
+        results::print(&results::Found::new(&summary), || digest.document(), asked.json, &asked.fail_if)
     }
 }

@@ -1,7 +1,7 @@
 //! Reading a log, line by line: a log of ten million packets needs no more memory than one of ten.
 
 use super::{LogFacts, LogHeader};
-use crate::jitlat_log::facts::Taken;
+use crate::jitlat_log::facts::{Taken, one_line};
 use quaver_abi::wire::jitlat::{Command, Singleton};
 use quaver_store::error::StoreError;
 use std::fs::File;
@@ -188,7 +188,7 @@ impl Collected {
             if text.is_empty() || words_of_its_own {
                 return Err("the first line of a log has the date".into());
             }
-            self.created = Some(text.to_owned());
+            self.created = Some(one_line(text));
             return Ok(());
         }
         match key {

@@ -151,19 +151,6 @@ fn the_words_of_the_console_are_read_as_the_two_lines() {
 }
 
 #[test]
-fn the_estimate_is_subtracted_for_sending_and_added_for_send_me() {
-    let (mut header, _) = read(FIGURE_6.as_bytes()).unwrap();
-    assert_eq!(header.correction_ns(), None);
-    header.clock_error_ns = Some(31_340_420_000);
-    // Annex A.1.1: 32.955267000 s less 31.340420000 s.
-    assert_eq!(32_955_267_000 + header.correction_ns().unwrap(), 1_614_847_000);
-    header.command = Command::SendMe;
-    assert_eq!(header.correction_ns(), Some(31_340_420_000));
-    header.facts.direction = Some(Direction::Up);
-    assert_eq!(header.correction_ns(), Some(-31_340_420_000));
-}
-
-#[test]
 fn what_is_no_log_is_refused_with_its_line() {
     refused("", "jitlat.Kda4Ib, line 1: the file is empty");
     refused("seq,latency\n1,2\n", "line 1: a log of Jitlat begins with `# `");

@@ -27,6 +27,7 @@ use quaver_instrument::rights;
 use quaver_path_record::{ClientOptions, PathError, TestOutcome, run_client};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+use quaver_view::Document;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread::ScopedJoinHandle;
@@ -63,7 +64,7 @@ pub(crate) fn run(args: &ProbeArgs, interrupt: &Interrupt) -> anyhow::Result<Exi
         (false, true) => Some(ExitCode::Peer),
         (false, false) => None,
     };
-    let page = || digest.page(Some(&mesh.run.report().display().to_string()));
+    let page = || results::with_report(digest.document(), &mesh.run);
     let found = Found::of_run(&summary, &mesh.run).ended(ended);
     let code = results::print(&found, page, args.output.json, &args.output.fail_if)?;
     if code == ExitCode::Peer {
@@ -303,22 +304,12 @@ impl MeshDigest {
     /// A file cannot be written.
     pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
         run.write_summary(&self.summary)?;
-        results::store_report(run, |out| self.write_html(out))
+        results::store_report(run, &self.document())
     }
 
-    /// Writes the report.
-    ///
-    /// # Errors
-    /// Those of the writer.
-    pub fn write_html(&self, out: &mut dyn std::io::Write) -> anyhow::Result<()> {
-        Ok(quaver_view::write_html(out, &view::document(self))?)
-    }
-
-    /// The document with the path of the HTML page, where one was written.
-    pub fn page(&self, report: Option<&str>) -> quaver_view::Document {
-        let mut document = view::document(self);
-        document.report_path = report.map(str::to_owned);
-        document
+    /// What a person sees of it.
+    pub fn document(&self) -> Document {
+        view::document(self)
     }
 }
 

@@ -28,6 +28,7 @@ use quaver_instrument::rights;
 use quaver_path_record::{Completion, TestOutcome, run_client};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+use quaver_view::Document;
 use std::path::Path;
 use std::time::Duration;
 
@@ -71,8 +72,8 @@ pub(crate) fn run(args: &ProbeArgs, interrupt: &Interrupt) -> anyhow::Result<Exi
     if let Some(path) = &args.log {
         logs::write(path, &facts, &packets)?;
     }
-    let routes = outcome.flows.iter().filter_map(|flow| hops::told(flow.direction, &flow.receiver?.hops));
-    let record = record.noting(&routes.collect::<Vec<_>>());
+    let changes: Vec<String> = outcome.flows.iter().flat_map(hops::changes).collect();
+    let record = record.noting(&changes);
     let (digest, report) = record.conclude(facts, &packets, cut_short(&outcome))?;
     let ended = match &outcome.completion {
         Completion::Complete => None,
@@ -194,7 +195,7 @@ pub(super) fn print(
         let code = results::judge(&summary, &args.output.fail_if)?;
         return Ok(ended.unwrap_or(code));
     }
-    let page = || digest.page(Some(report));
+    let page = || Document { report_path: Some(report.to_owned()), ..digest.document() };
     let found = Found { run: Some(Path::new(&digest.run.directory)), ended, ..Found::new(&summary) };
     let code = results::print(&found, page, args.output.json, &args.output.fail_if)?;
     plots::show(args, digest)?;

@@ -65,7 +65,8 @@ pub(super) fn rolling(args: &ProbeArgs) -> bool {
 
 /// The first address of a host (`HOST`, `HOST:PORT`), at a port where it names none.
 pub(crate) fn resolve(host: &str, port: u16) -> anyhow::Result<SocketAddr> {
-    let (name, own) = host_and_port(host).map_err(|message| failure(ExitCode::Usage, message))?;
+    let (name, own) =
+        host_and_port(host).map_err(|message| failure(ExitCode::Usage, format!("{host}: {message}")))?;
     let found = (name, own.unwrap_or(port)).to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
     found.ok_or_else(|| {
         failure(ExitCode::Usage, format!("{host}: no such host; give its address or a name that resolves"))

@@ -178,7 +178,8 @@ fn tails(flows: &[DrawnFlow<'_>]) -> Option<Chart> {
     for flow in flows {
         let points = tail(&mut pdv_ns(&delays_ns(flow.timed)));
         let figures = &flow.results.figures;
-        let (arrived, sent, lost) = (figures.packets.unique, figures.packets.sent, flow.lost());
+        let (arrived, lost) = (flow.timed.len() as u64, flow.lost());
+        let sent = figures.packets.sent - flow.classified.unstamped.len() as u64;
         // A logarithmic axis has no place for zero.
         let series = |lost: u64, of: u64| {
             let drawn = points.iter().filter(|(pdv_ns, above)| *pdv_ns > 0 && (*above + lost > 0 || of == 0));
@@ -236,7 +237,7 @@ fn over_time(flows: &[DrawnFlow<'_>], grid: &Grid, corrected: bool) -> Chart {
         let data = Data::Slices { start: 0.0, step: grid.slice_ns, low, high };
         plot = plot.with(Series::new(flow.way(), flow.colour, data));
         if flow.lost() > 0 {
-            let x = grid.losses(flow.timed, flow.classified.counts.sent, flow.results.flow.period_ns);
+            let x = grid.losses(flow.timed, flow.classified, flow.results.flow.period_ns);
             plot = plot.with(Series::new(format!("{}, lost", flow.way()), flow.colour, Data::Rug { x }));
         }
     }

@@ -74,7 +74,7 @@ impl Grid {
 
     /// Instants of losses, ascending. A lost packet has no time of arrival; it stands between those of its neighbours.
     /// Of too many, one in each slice.
-    pub(super) fn losses(&self, arrivals: &[Arrival], sent: u64, period_ns: u64) -> Numbers {
+    pub(super) fn losses(&self, arrivals: &[Arrival], classified: &Classified, period_ns: u64) -> Numbers {
         let start_ns = start_ns(arrivals);
         let mut came: Vec<(u64, i64)> = arrivals
             .iter()
@@ -82,7 +82,8 @@ impl Grid {
             .collect();
         came.sort_unstable();
         let mut marks: Vec<i64> = Vec::new();
-        for run in loss_runs(came.iter().map(|(sequence, _)| *sequence), sent) {
+        let arrived = came.iter().map(|(sequence, _)| *sequence).chain(classified.unstamped.iter().copied());
+        for run in loss_runs(arrived, classified.counts.sent) {
             let next = came.partition_point(|(sequence, _)| *sequence < run.first);
             let before_ns = next.checked_sub(1).map_or(0, |at| came[at].1);
             let to_end_ns = i64::try_from(run.length.saturating_mul(period_ns)).unwrap_or(i64::MAX);

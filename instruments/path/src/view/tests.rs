@@ -86,7 +86,7 @@ pub(crate) fn run() -> RunFacts {
 
 fn html(digest: &PathDigest) -> String {
     let mut out = Vec::new();
-    digest.write_html(&mut out).unwrap();
+    quaver_view::write_html(&mut out, &digest.document()).unwrap();
     String::from_utf8(out).unwrap()
 }
 

@@ -4,6 +4,7 @@
 use super::paper;
 use super::plan::{self, Overrides, StudyPlan};
 use crate::args::{StudyPaperArgs, StudyRunArgs};
+use anyhow::Context;
 use clap::ValueEnum;
 use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::{ExitCode, failure};
@@ -46,9 +47,8 @@ impl StudyRequest {
     pub(super) fn of(args: &StudyRunArgs) -> anyhow::Result<Self> {
         let plan = match &args.plan {
             None => plan::built_in(args.lab).to_owned(),
-            Some(path) => std::fs::read_to_string(path).map_err(|error| {
-                failure(ExitCode::BadInput, format!("reading {}: {error}", path.display()))
-            })?,
+            Some(path) => std::fs::read_to_string(path)
+                .with_context(|| format!("reading the plan {}", path.display()))?,
         };
         Ok(Self {
             plan,

@@ -62,6 +62,9 @@ fn study_run(args: &StudyRunArgs) -> anyhow::Result<ExitCode> {
         None => StudyRequest::of(args)?,
     };
     let lab = open(&asked)?;
+    if earlier.is_none() && args.blocks.is_some() {
+        refuse_few_blocks(&asked, lab.as_ref())?;
+    }
     study(
         Study {
             asked,
@@ -146,11 +149,22 @@ fn study(study: Study, output: &OutputArgs) -> anyhow::Result<ExitCode> {
     let digest = crate::digest::analyze(&run)?;
     digest.store(&run)?;
     let summary = serde_json::to_value(&digest.summary)?;
-    let report = run.report().display().to_string();
-    let page = || digest.page(Some(&report));
+    let page = || results::with_report(digest.document(), &run);
     let ended = results::ended_early(&manifest, interrupt.requested());
     let found = results::Found::of_run(&summary, &run).ended(ended);
     results::print(&found, page, output.json, &output.fail_if)
+}
+
+/// Refuses a number on the command line by which nothing can be told, before it costs the time. A plan that has that number
+/// was written for its cells, not for a verdict.
+fn refuse_few_blocks(asked: &StudyRequest, lab: &dyn Lab) -> anyhow::Result<()> {
+    match asked.plan(&lab.cpus()?)?.facts.too_few_blocks() {
+        None => Ok(()),
+        Some(reason) => {
+            let remedy = "write the number into a plan (blocks = N) to measure its cells alone";
+            Err(failure(ExitCode::Usage, format!("--blocks: {reason}, or {remedy}")))
+        }
+    }
 }
 
 /// A run to go on with.

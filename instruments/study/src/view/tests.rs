@@ -103,7 +103,7 @@ fn report() -> PaperReport {
 
 fn shown_of(summary: &StudySummary) -> Document {
     let run = RunFacts { name: "study-x".to_owned(), ..RunFacts::default() };
-    document(&StudyInput { summary, run: &run, report_path: Some("r.html") })
+    Document { report_path: Some("r.html".to_owned()), ..document(&StudyInput { summary, run: &run }) }
 }
 
 fn html(document: &Document) -> String {

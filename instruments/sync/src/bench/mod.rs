@@ -14,7 +14,6 @@ use quaver_clock::realtime_ns;
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::{ExitCode, failure};
-use quaver_instrument::facts::RunFacts;
 use quaver_instrument::host_state::allowed_cpus;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
@@ -70,33 +69,18 @@ pub(super) fn run(args: &SyncBenchArgs) -> anyhow::Result<ExitCode> {
     manifest.end(realtime_ns(), cut_short);
     run.write_manifest(&manifest)?;
     run.write_summary(&summary)?;
-    quaver_instrument::results::store_report(&run, |out| write_html(&run, &manifest, &summary, out))?;
-    let (value, page) = (serde_json::to_value(&summary)?, page(&run, &summary)?);
+    let page = document(&run, &summary)?;
+    results::store_report(&run, &page)?;
+    let value = serde_json::to_value(&summary)?;
     let found = Found::of_run(&value, &run).ended(interrupt.requested().then_some(ExitCode::Interrupted));
-    results::print(&found, || page, args.json, &args.fail_if)
+    results::print(&found, || results::with_report(page, &run), args.json, &args.fail_if)
 }
 
-/// Writes the report.
-pub(crate) fn write_html(
-    run: &RunDir,
-    manifest: &Manifest,
-    summary: &BenchSummary,
-    out: &mut dyn std::io::Write,
-) -> anyhow::Result<()> {
-    Ok(quaver_view::write_html(out, &view::document(summary, &facts(run, manifest)))?)
-}
-
-fn facts(run: &RunDir, manifest: &Manifest) -> RunFacts {
-    let mut facts = quaver_instrument::facts::run_facts(run, manifest);
+/// What a person sees of it.
+pub(crate) fn document(run: &RunDir, summary: &BenchSummary) -> anyhow::Result<Document> {
+    let mut facts = quaver_instrument::facts::run_facts(run, &run.read_manifest()?);
     facts.facts.retain(|(name, _)| name != "events lost");
-    facts
-}
-
-/// The page, with the place of the report.
-pub(crate) fn page(run: &RunDir, summary: &BenchSummary) -> anyhow::Result<Document> {
-    let mut document = view::document(summary, &facts(run, &run.read_manifest()?));
-    document.report_path = Some(run.report().display().to_string());
-    Ok(document)
+    Ok(view::document(summary, &facts))
 }
 
 fn begin(args: &SyncBenchArgs, threads: u32) -> anyhow::Result<(RunDir, Manifest)> {

@@ -82,6 +82,12 @@ pub struct LockSummary {
     pub owner_functions: Vec<Share>,
     /// Functions that waited for it.
     pub waiter_functions: Vec<Share>,
+    /// `owner_functions`, each with who called it where that is known.
+    #[serde(default)]
+    pub owner_chains: Vec<Share>,
+    /// `waiter_functions` likewise.
+    #[serde(default)]
+    pub waiter_chains: Vec<Share>,
     /// System calls that owners slept in.
     pub owner_calls: Vec<Share>,
     /// What owners waited for themselves.
@@ -98,6 +104,9 @@ pub struct ConditionSummary {
     pub name: String,
     /// Functions that waited for it.
     pub waiter_functions: Vec<Share>,
+    /// `waiter_functions`, each with who called it where that is known.
+    #[serde(default)]
+    pub waiter_chains: Vec<Share>,
     /// Its figures.
     #[serde(flatten)]
     pub figures: ConditionFigures,
@@ -115,7 +124,7 @@ pub struct ThreadSummary {
 
 /// The name of what an owner slept in.
 fn call_name(call: Option<u16>) -> String {
-    let Some(number) = call else { return "a page fault or a short call".to_owned() };
+    let Some(number) = call else { return "an unknown call or a page fault".to_owned() };
     system_call_name(number.into()).map_or_else(|| format!("system call {number}"), str::to_owned)
 }
 
@@ -138,6 +147,7 @@ pub(super) fn worth_changing(found: &Contention) -> Vec<(u16, u64)> {
 /// Puts names to the ledger.
 pub(super) fn name(found: Contention, gains: Gains, names: &SyncNames) -> ContentionSummary {
     let function = |process, address| names.function(process, address);
+    let chain = |process, address| names.calls(process, address);
     let object = |process, address| names.object(process, address);
     let lock = |figures: LockFigures| {
         let calls = figures.slept_in.iter();
@@ -147,6 +157,8 @@ pub(super) fn name(found: Contention, gains: Gains, names: &SyncNames) -> Conten
             origin: names.origin(figures.process, figures.address).cloned(),
             owner_functions: shares(&figures.owner_sites, &function),
             waiter_functions: shares(&figures.waiter_sites, &function),
+            owner_chains: shares(&figures.owner_sites, &chain),
+            waiter_chains: shares(&figures.waiter_sites, &chain),
             owner_calls: calls
                 .map(|one| Share { name: call_name(one.call), total_ns: one.total_ns })
                 .collect(),
@@ -168,6 +180,7 @@ pub(super) fn name(found: Contention, gains: Gains, names: &SyncNames) -> Conten
             .map(|figures| ConditionSummary {
                 name: object(figures.process, figures.address),
                 waiter_functions: shares(&figures.waiter_sites, &function),
+                waiter_chains: shares(&figures.waiter_sites, &chain),
                 figures,
             })
             .collect(),

@@ -1,5 +1,6 @@
 //! The recordings of a run, one a process image, and the kernel's side, as one stream in time order.
 
+use super::callers::Callers;
 use super::turns::Turns;
 use anyhow::Context;
 use quaver_abi::kernel_side::KernelSideRecord;
@@ -85,7 +86,7 @@ pub(super) fn open_raw(path: &Path) -> Result<Segment, SyncSegmentError> {
     Ok(segment)
 }
 
-/// The recordings in a directory; of one that was packed, the table only.
+/// The recordings in a directory; of one that was packed, the table only, also where it is missing beside its facts.
 pub(super) fn recordings(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let listed = std::fs::read_dir(directory).with_context(|| format!("listing {}", directory.display()))?;
     let mut found = Vec::new();
@@ -93,9 +94,13 @@ pub(super) fn recordings(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
         let path = entry?.path();
         let raw = path.extension().is_some_and(|extension| extension == "seg");
         let packed = path.extension().is_some_and(|extension| extension == "parquet");
+        let facts = path.extension().is_some_and(|extension| extension == "json");
         let ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("sync-"));
         if ours && (packed || raw && !path.with_extension("parquet").is_file()) {
             found.push(path);
+        } else if ours && facts && !["parquet", "seg"].iter().any(|kept| path.with_extension(kept).is_file())
+        {
+            found.push(path.with_extension("parquet"));
         }
     }
     found.sort();
@@ -130,15 +135,16 @@ pub(super) enum MergedEvent {
 type Instant = (u64, [Option<MergedEvent>; 2]);
 type Source<'a> = Box<dyn Iterator<Item = anyhow::Result<Instant>> + 'a>;
 
-/// Gives all events to `sink`, in time order.
+/// Gives all events to `sink`, in time order. `callers`: of each image, puts chains of calls into them.
 pub(super) fn feed(
     images: &[Image],
+    callers: &mut [Callers],
     kernel: Option<KernelStream<'_>>,
     mut sink: impl FnMut(&MergedEvent),
 ) -> anyhow::Result<()> {
     std::thread::scope(|scope| {
         let mut sources: Vec<Source<'_>> = Vec::new();
-        for (process, image) in (0_u16..).zip(images) {
+        for ((process, image), callers) in (0_u16..).zip(images).zip(callers) {
             let moments = moments(image, scope);
             sources.push(Box::new(moments.filter_map(move |moment| {
                 let moment = match moment {
@@ -146,7 +152,10 @@ pub(super) fn feed(
                     Err(error) => return Some(Err(error)),
                 };
                 let thread = ThreadId(moment.tid);
-                let event = SyncEvent::from_record(&moment.record, moment.at_ns, thread, process)?;
+                let mut event = SyncEvent::from_record(&moment.record, moment.at_ns, thread, process)?;
+                if !callers.complete(&mut event) {
+                    return None;
+                }
                 Some(Ok((moment.at_ns, [Some(MergedEvent::Event(AnyEvent::Sync(event))), None])))
             })));
         }
@@ -328,7 +337,7 @@ mod tests {
         };
         let mut found = Vec::new();
         let stream = KernelStream { path: &path, each: &mut each };
-        feed(&[], Some(stream), |told| match told {
+        feed(&[], &mut [], Some(stream), |told| match told {
             MergedEvent::Event(AnyEvent::Kernel(event)) => found.push(event.at_ns),
             other => panic!("there is no recording: {other:?}"),
         })
@@ -339,9 +348,14 @@ mod tests {
     #[test]
     fn a_packed_recording_stands_for_the_one_that_it_was_made_from() {
         let place = tempfile::tempdir().unwrap();
-        for name in
-            ["sync-9-1-0.seg", "sync-7-1-0.seg", "sync-7-1-0.parquet", "kernel.seg", "sync-7-1-0.maps"]
-        {
+        for name in [
+            "sync-9-1-0.seg",
+            "sync-7-1-0.seg",
+            "sync-7-1-0.parquet",
+            "sync-7-1-0.json",
+            "kernel.seg",
+            "sync-7-1-0.maps",
+        ] {
             std::fs::write(place.path().join(name), "").unwrap();
         }
         let names: Vec<_> = recordings(place.path())
@@ -350,5 +364,14 @@ mod tests {
             .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
             .collect();
         assert_eq!(names, ["sync-7-1-0.parquet", "sync-9-1-0.seg"]);
+    }
+
+    #[test]
+    fn a_recording_without_its_events_is_named() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(place.path().join("sync-7-1-0.json"), "{}").unwrap();
+        let (images, unreadable) = open_all(place.path()).unwrap();
+        assert!(images.is_empty() && unreadable.len() == 1);
+        assert!(unreadable[0].contains("sync-7-1-0.parquet: No such file"), "{unreadable:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! From the recordings of a threaded program to what they say.
 
 mod advice;
+mod callers;
 mod compensation;
 mod contention;
 pub mod facts;
@@ -31,6 +32,7 @@ pub use summary::{Named, ProcessSummary, SCHEMA, SyncSummary};
 pub use words::{UseFrom, WordSummary};
 
 use anyhow::Context;
+use callers::{Callers, Chains};
 use images::{Image, KernelStream, MergedEvent};
 use quaver_abi::kernel_side::{KernelSideKind, KernelSideRecord};
 use quaver_instrument::facts::RunFacts;
@@ -114,6 +116,7 @@ struct Measured {
     words: FutexWords,
     beginnings: Beginnings,
     spins: Vec<BTreeSet<u64>>,
+    chains: Vec<Chains>,
 }
 
 /// Packs the recordings of a run that ended just now, gives addresses their names and analyses.
@@ -137,10 +140,12 @@ pub fn conclude(run: &RunDir, manifest: Manifest, quiet: bool) -> anyhow::Result
         spans: &measured.lanes.spans,
         words: &measured.words,
         beginnings: &measured.beginnings,
+        chains: &measured.chains,
         own_threads: &facts.own_threads,
     };
     let mut names = names::look_up(&sources, &shared, maps);
     names.0.iter_mut().zip(&measured.spins).for_each(|(image, spins)| image.spins.clone_from(spins));
+    names.0.iter_mut().zip(&measured.chains).for_each(|(image, chains)| image.chains.clone_from(chains));
     names.write(&directory)?;
     run.write_manifest(&manifest)?;
     digest(run, manifest, facts, measured)
@@ -161,7 +166,7 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<SyncDigest> {
 pub fn results_of(directory: &Path, settings: &Settings) -> anyhow::Result<SyncResults> {
     let (images, _) = images::open_all(directory)?;
     let mut protocol = Protocol::new(*settings);
-    images::feed(&images, None, |told| {
+    images::feed(&images, &mut Callers::none(images.len()), None, |told| {
         if let MergedEvent::Event(event) = told {
             protocol.any(event);
         }
@@ -210,8 +215,10 @@ fn measure(directory: &Path, facts: &SyncFacts, kernel: Option<&Path>) -> anyhow
     let kernel = kernel.filter(|path| path.is_file());
     let (mut waits, mut words, mut beginnings) = (0, FutexWords::default(), Beginnings::default());
     let (mut ledger, mut replay) = (Ledger::default(), Recorder::default());
-    let mut spins = Spins::of(&images, SyncNames::stored(directory)?.as_ref());
-    let told = tell(&images, kernel, &mut |event| {
+    let stored = SyncNames::stored(directory)?;
+    let mut spins = Spins::of(&images, stored.as_ref());
+    let mut callers = names::callers(&images, stored.as_ref());
+    let told = tell(&images, &mut callers, kernel, &mut |event| {
         let mut event = *event;
         spins.complete(&mut event);
         let event = &event;
@@ -233,7 +240,7 @@ fn measure(directory: &Path, facts: &SyncFacts, kernel: Option<&Path>) -> anyhow
     })?;
     images.iter().for_each(|image| protocol.lost(image.facts().records_lost));
     let mut trace = replay.finish(ledger.kernel_seen());
-    let contention = ledger.finish(contention::LISTED);
+    let contention = ledger.finish(contention::LISTED, &ends(facts, &images));
     let gains = trace.gains(&contention::worth_changing(&contention));
     let (results, watcher) = protocol.finish_with_observer();
     Ok(Measured {
@@ -250,6 +257,7 @@ fn measure(directory: &Path, facts: &SyncFacts, kernel: Option<&Path>) -> anyhow
         words,
         beginnings,
         spins: spins.found(),
+        chains: callers.into_iter().map(Callers::found).collect(),
     })
 }
 
@@ -261,7 +269,12 @@ struct Beside {
 }
 
 /// Feeds all that was recorded to `take`, in time order. Futex calls outside of recorded calls are events like any other.
-fn tell(images: &[Image], kernel: Option<&Path>, take: &mut dyn FnMut(&AnyEvent)) -> anyhow::Result<Beside> {
+fn tell(
+    images: &[Image],
+    callers: &mut [Callers],
+    kernel: Option<&Path>,
+    take: &mut dyn FnMut(&AnyEvent),
+) -> anyhow::Result<Beside> {
     let shared = SharedMemory::of(images.iter().map(names::map_of));
     let take = &mut |event: &AnyEvent| {
         let mut event = *event;
@@ -273,7 +286,7 @@ fn tell(images: &[Image], kernel: Option<&Path>, take: &mut dyn FnMut(&AnyEvent)
     let heard =
         images.iter().any(|image| image.threads().len() > 1 || uncontended(image) != SyncCounts::default());
     let Some(path) = kernel else {
-        images::feed(images, None, |told| {
+        images::feed(images, callers, None, |told| {
             if let MergedEvent::Event(event) = told {
                 take(event);
             }
@@ -293,7 +306,7 @@ fn tell(images: &[Image], kernel: Option<&Path>, take: &mut dyn FnMut(&AnyEvent)
     };
     let threads = images.iter().flat_map(Image::threads);
     let mut both = Reconciler::new(images.len() as u16, threads.map(|thread| ThreadId(thread.tid)).collect());
-    images::feed(images, Some(KernelStream { path, each: &mut each }), |told| match told {
+    images::feed(images, callers, Some(KernelStream { path, each: &mut each }), |told| match told {
         MergedEvent::Event(event) => both.event(event, take),
         MergedEvent::Futex(event) => both.futex(event, take),
         MergedEvent::Made { thread, process } => both.made(*thread, *process),
@@ -329,13 +342,27 @@ pub fn cut(run: &RunDir, subframe_ns: u64, sink: &mut dyn FnMut(Step)) -> anyhow
     let (_, to_ns) = span(&facts, &images);
     let mut cutter = Cutter::new(settings(&facts), subframe_ns);
     let kernel = Some(kernel_segment(run)).filter(|path| path.is_file());
-    let told = tell(&images, kernel.as_deref(), &mut |event| cutter.event(event, sink))?;
+    let told = tell(&images, &mut Callers::none(images.len()), kernel.as_deref(), &mut |event| {
+        cutter.event(event, sink)
+    })?;
     images.iter().for_each(|image| cutter.lost(image.facts().records_lost));
     let results = cutter.finish(to_ns, sink);
     let mut words = quaver_instrument::facts::run_facts(run, &manifest);
     words.stream = facts.program.join(" ");
     let (complete, from_kernel) = (manifest.complete, told.from_kernel);
     Ok(Cut { facts, run: words, complete, results, unreadable, from_kernel })
+}
+
+/// Until when each image lasted at least; 0 where something of it is missing. A program that was killed says nothing of its end.
+fn ends(facts: &SyncFacts, images: &[Image]) -> Vec<u64> {
+    let of_program = |image: &Image| image.facts().pid == facts.pid;
+    let last = images.iter().filter(|image| of_program(image)).map(|image| image.facts().exec_number).max();
+    let end_ns = |image: &Image| {
+        let is_last = of_program(image) && Some(image.facts().exec_number) == last;
+        let seen_ns = if is_last { facts.ended_ns } else { 0 };
+        if image.facts().records_lost == 0 { image.facts().last_ns.max(seen_ns) } else { 0 }
+    };
+    images.iter().map(end_ns).collect()
 }
 
 /// From the start of the program to its end, as far as they are known.

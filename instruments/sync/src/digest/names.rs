@@ -1,19 +1,25 @@
 //! What the addresses of a run's objects and call sites are called. Only the machine that ran the program can tell, so the
 //! names are kept beside the recordings.
 
+use super::callers::{Callers, Chains, SHOWN};
 use super::images::Image;
 use super::origins::{Beginnings, Origin};
 use super::shared::SharedMemory;
+use crate::record::java::{self, PerfMap};
 use crate::record::maps::MemoryMap;
 use crate::record::runtimes::{self, FutexWord};
 use crate::record::symbols::Symbolizer;
+use crate::record::unwind::Unwinder;
 use anyhow::Context;
 use quaver_abi::sync::SyncKind;
 use quaver_sync_analysis::lanes::Span;
 use quaver_sync_analysis::sync::{Contention, SHARED_ADDRESS, SyncEvent, SyncResults, ThreadId};
+use quaver_view::Cell;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Names of one process image's addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +31,12 @@ pub struct ImageNames {
     /// Those whose line in the source is known: `push (queue.c:12)`.
     #[serde(default)]
     pub lines: BTreeMap<u64, String>,
+    /// Chains of calls.
+    #[serde(default)]
+    pub chains: Chains,
+    /// Functions of the chains that are shown, innermost first.
+    #[serde(default)]
+    pub functions: BTreeMap<u64, Vec<String>>,
     /// Where objects without a symbol come from.
     #[serde(default)]
     pub origins: BTreeMap<u64, Origin>,
@@ -49,6 +61,9 @@ pub struct Without {
     pub lines: BTreeSet<String>,
     /// No symbol says which function it is.
     pub symbols: BTreeSet<String>,
+    /// Java left no map of its code.
+    #[serde(default)]
+    pub java: bool,
 }
 
 /// Names by process image, in the order of the images.
@@ -98,11 +113,33 @@ impl SyncNames {
                 "Calls in {files} have no line: no debug information was found (compile with -g)."
             ));
         }
+        if self.0.iter().any(|image| image.without.java) {
+            told.push(NO_PERF_MAP.to_owned());
+        }
+        let unknown = self.0.iter().flat_map(|image| &image.chains.unknown);
+        told.extend(unknown.map(|(reason, stacks)| {
+            let stacks = Cell::several(*stacks, "stack");
+            format!("Of {stacks} not all callers that are shown elsewhere are known: {reason}.")
+        }));
         told
     }
 
-    /// Which function a call returns into.
+    /// The functions of a chain of calls, innermost first.
+    fn functions(&self, process: u16, chain: u64) -> Option<&Vec<String>> {
+        self.0.get(usize::from(process))?.functions.get(&chain)
+    }
+
+    /// The function that a call returns into, and those that called it as far as they are known: `take (a.c:7) from run (a.c:20)`.
+    pub fn calls(&self, process: u16, address: u64) -> String {
+        let chain = self.functions(process, address).map(|functions| functions.join(" from "));
+        chain.unwrap_or_else(|| self.function(process, address))
+    }
+
+    /// Which function a call returns into, and those that called it.
     pub fn caller(&self, process: u16, address: u64) -> String {
+        if let Some(functions) = self.functions(process, address) {
+            return functions.join(" from ");
+        }
         let image = self.0.get(usize::from(process));
         let known = image.and_then(|image| image.lines.get(&address).or_else(|| image.callers.get(&address)));
         known
@@ -112,13 +149,9 @@ impl SyncNames {
 
     /// The function that a call returns into, without the place in it.
     pub fn function(&self, process: u16, address: u64) -> String {
-        let name = self.caller(process, address);
-        match name.split_once("+0x") {
-            Some((function, rest)) => {
-                let file = rest.split_once(' ').map_or("", |(_, file)| file);
-                if file.is_empty() { function.to_owned() } else { format!("{function} {file}") }
-            }
-            None => name,
+        match self.functions(process, address).and_then(|functions| functions.first()) {
+            Some(function) => function.clone(),
+            None => without_offset(self.caller(process, address)),
         }
     }
 
@@ -150,6 +183,17 @@ impl SyncNames {
         let path = path(directory);
         let text = serde_json::to_vec_pretty(self)?;
         std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
+    }
+}
+
+/// `push (prog)` for `push+0x1f (prog)`.
+fn without_offset(name: String) -> String {
+    match name.split_once("+0x") {
+        Some((function, rest)) => {
+            let file = rest.split_once(' ').map_or("", |(_, file)| file);
+            if file.is_empty() { function.to_owned() } else { format!("{function} {file}") }
+        }
+        None => name,
     }
 }
 
@@ -201,6 +245,7 @@ pub(super) struct Sources<'a> {
     pub(super) spans: &'a [Span],
     pub(super) words: &'a FutexWords,
     pub(super) beginnings: &'a Beginnings,
+    pub(super) chains: &'a [Chains],
     /// Threads of Quaver itself.
     pub(super) own_threads: &'a [u32],
 }
@@ -262,7 +307,14 @@ pub(super) fn look_up(
         if let Some(recorded) = sources.images.get(at) {
             image.threads = thread_names(recorded, &mut symbols);
         }
-        callers.into_iter().for_each(|address| image.name_call(address, &mut symbols));
+        let chains = sources.chains.get(at);
+        let generated = sources.images.get(at).map(generated).unwrap_or_default();
+        for address in callers {
+            match chains.and_then(|chains| chains.of(address)) {
+                Some(sites) => image.name_chain(address, sites, &generated, &mut symbols),
+                None => image.name_call(address, &mut symbols),
+            }
+        }
         for address in objects {
             let label = sources.words.label(at as u16, address, &mut symbols);
             image.runtimes.extend(label.clone().map(|label| (address, label)));
@@ -274,6 +326,9 @@ pub(super) fn look_up(
                 image.objects.insert(address, parts.join(", "));
             }
         }
+        // Its start code has none in any program.
+        let lined: BTreeSet<String> = image.lines.keys().filter_map(|at| symbols.file(*at - 1)).collect();
+        image.without.lines.retain(|file| !lined.contains(file));
         names.0.push(image);
     }
     // What is no image's is kept with the first.
@@ -305,7 +360,7 @@ impl ImageNames {
         let Some(name) = symbols.caller(address) else { return };
         if let Some(file) = symbols.file(address - 1) {
             match symbols.line(address) {
-                Some(line) => drop(self.lines.insert(address, line)),
+                Some(line) => drop(self.lines.insert(address, line.words)),
                 None => drop(self.without.lines.insert(file.clone())),
             }
             if !symbols.is_named(address - 1) {
@@ -313,6 +368,35 @@ impl ImageNames {
             }
         }
         self.callers.insert(address, name);
+    }
+
+    /// Names a chain of calls by the functions of the program itself: nobody asks for a lock but those.
+    /// Of Java they are what the call is for, and functions that a perf map names.
+    fn name_chain(&mut self, chain: u64, sites: &[u64], generated: &PerfMap, symbols: &mut Symbolizer) {
+        let machine = |site: &u64| {
+            let is_machine = symbols.file(*site - 1).is_some_and(|file| file.starts_with("libjvm."));
+            is_machine.then(|| symbols.caller(*site)).flatten()
+        };
+        let of_machine: Vec<String> = sites.iter().filter(|site| **site > 0).filter_map(machine).collect();
+        if let Some(deed) = java::deed(of_machine.iter().map(String::as_str)) {
+            self.without.java |= generated.is_empty();
+            let own =
+                sites.iter().filter_map(|site| java::own_function(generated.name(site.checked_sub(1)?)?));
+            self.functions.insert(chain, std::iter::once(deed.to_owned()).chain(own.take(SHOWN)).collect());
+            return;
+        }
+        let own = sites.iter().copied().filter(|site| symbols.is_own(*site)).take(SHOWN);
+        let mut shown: Vec<u64> = own.collect();
+        if shown.is_empty() {
+            shown.extend(sites.first());
+        }
+        let mut name = |site: &u64| {
+            self.name_call(*site, symbols);
+            let line = self.lines.get(site).cloned();
+            line.or_else(|| self.callers.get(site).cloned().map(without_offset))
+        };
+        let functions = shown.iter().filter_map(&mut name).collect();
+        self.functions.insert(chain, functions);
     }
 
     /// Where an object comes from.
@@ -361,6 +445,42 @@ fn start_routine(address: u64, symbols: &mut Symbolizer) -> Option<String> {
     let says_nothing =
         ["+0x", "thread_start", "native_thread_routine"].iter().any(|part| name.contains(part));
     (!says_nothing).then_some(name)
+}
+
+/// Why functions of Java have no names.
+const NO_PERF_MAP: &str = "Functions of Java have no names: it left no map of its code (start it with \
+                           -XX:+UnlockDiagnosticVMOptions -XX:+PreserveFramePointer -XX:+DumpPerfMapAtExit).";
+/// Longest perf map that is read.
+const MOST_MAP_BYTES: u64 = 64 << 20;
+
+/// Said to Java, its code keeps frame pointers.
+const KEEPS_FRAMES: &str = "-XX:+PreserveFramePointer";
+
+/// What puts chains of calls into the events of the images. `stored`: names of an analysis before.
+pub(super) fn callers(images: &[Image], stored: Option<&SyncNames>) -> Vec<Callers> {
+    let of_image = |(at, image): (usize, &Image)| match stored {
+        Some(names) => Callers::kept(names.0.get(at).map(|image| image.chains.clone()).unwrap_or_default()),
+        None => {
+            let keeps_frames = image.facts().argv.iter().any(|word| word == KEEPS_FRAMES);
+            Callers::new(Unwinder::new(map_of(image), keeps_frames))
+        }
+    };
+    images.iter().enumerate().map(of_image).collect()
+}
+
+/// Names of the code that the image made, if it left any. Its number is that of its own namespace.
+fn generated(image: &Image) -> PerfMap {
+    let path = PathBuf::from(format!("/tmp/perf-{}.map", image.facts().pid));
+    // A process before it may have had the number, and anybody may put anything there.
+    let began = UNIX_EPOCH + Duration::from_nanos(image.facts().created_realtime_ns.max(0).unsigned_abs());
+    let is_its = |kept: &Metadata| {
+        kept.is_file()
+            && kept.len() <= MOST_MAP_BYTES
+            && kept.modified().is_ok_and(|written| written >= began)
+    };
+    let text =
+        std::fs::symlink_metadata(&path).ok().filter(is_its).and_then(|_| std::fs::read_to_string(path).ok());
+    PerfMap::parse(&text.unwrap_or_default())
 }
 
 /// The memory of an image; empty where nothing tells.

@@ -31,6 +31,9 @@ pub struct WordSummary {
     pub used_like_from: UseFrom,
     /// Functions that waited on it.
     pub waiter_functions: Vec<Share>,
+    /// `waiter_functions`, each with who called it where that is known.
+    #[serde(default)]
+    pub waiter_chains: Vec<Share>,
     /// Its figures.
     #[serde(flatten)]
     pub figures: WordFigures,
@@ -46,6 +49,7 @@ impl WordSummary {
             used_like_from: said.map_or(UseFrom::WakeUps, |_| UseFrom::Runtime),
             runtime,
             waiter_functions: shares(&figures.waiter_sites, &|process, at| names.function(process, at)),
+            waiter_chains: shares(&figures.waiter_sites, &|process, at| names.calls(process, at)),
             figures,
         }
     }

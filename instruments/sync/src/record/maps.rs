@@ -1,6 +1,6 @@
 //! What lay where in a process (`/proc/PID/maps`, proc_pid_maps(5)).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A file, whatever it is called: device and inode.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,11 +55,6 @@ impl MemoryMap {
     pub fn find(&self, address: u64) -> Option<&Mapped> {
         let at = self.0.partition_point(|mapped| mapped.start <= address).checked_sub(1)?;
         self.0.get(at).filter(|mapped| address < mapped.end)
-    }
-
-    /// The first stretch of a file: where its first byte would be.
-    pub fn base_of(&self, file: &Path) -> Option<&Mapped> {
-        self.0.iter().find(|mapped| mapped.name.as_deref().is_some_and(|name| Path::new(name) == file))
     }
 
     /// The stretch of memory without a file (the zeroed data) that follows directly on one of `file`'s.
@@ -126,7 +121,6 @@ rubbish
         assert_eq!(map.find(0x7000), None);
         assert_eq!(map.find(0x10), None);
         assert_eq!(map.find(0x8000).unwrap().file(), None);
-        assert_eq!(map.base_of(Path::new("/opt/a b/prog")).unwrap().start, 0x5600);
         let zeroed = map.find(0x5900).unwrap();
         assert_eq!(map.follows(zeroed).unwrap().start, 0x5800);
         assert_eq!(map.follows(map.find(0x6000).unwrap()), None);

@@ -4,12 +4,14 @@
 //! segment into a directory that it is told; nothing here reads that segment.
 
 mod demangling;
+pub mod java;
 pub mod kernel;
 pub mod maps;
 pub mod runtimes;
 pub mod source;
 pub mod spins;
 pub mod symbols;
+pub mod unwind;
 
 use quaver_instrument::exit_code::{ExitCode, failure};
 use std::path::PathBuf;

@@ -8,6 +8,15 @@ use std::path::Path;
 /// Directories of what comes with compilers. A lock is not asked for by the header that its type comes from.
 const OF_TOOLS: [&str; 4] = ["/usr/include/", "/usr/lib/", "/usr/local/include/", "/rustc/"];
 
+/// Where a call stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Function, file and line.
+    pub words: String,
+    /// It is of the program's own source.
+    pub is_own: bool,
+}
+
 /// A function, with the line that it is at.
 struct Frame {
     function: String,
@@ -29,7 +38,7 @@ impl Default for Lines {
 impl Lines {
     /// The code at an address of a file, as the file has it: `push (queue.c:12)`, or `push (queue.h:12) inlined in worker
     /// (main.c:40)`. None without debug information.
-    pub fn of(&self, file: &Path, address: u64) -> Option<String> {
+    pub fn of(&self, file: &Path, address: u64) -> Option<Line> {
         let source = Source::Elf(Elf::new(file));
         let found = self.0.symbolize_single(&source, Input::VirtOffset(address)).ok()?;
         let Symbolized::Sym(symbol) = found else { return None };
@@ -47,11 +56,12 @@ fn place(code: Option<&CodeInfo<'_>>) -> Option<(String, u32)> {
 }
 
 /// The innermost function of the program's own source, and the one that it was put into. `frames`: the outermost first.
-fn told(frames: &[Frame]) -> Option<String> {
+fn told(frames: &[Frame]) -> Option<Line> {
     let is_own = |frame: &&Frame| {
         frame.place.as_ref().is_some_and(|(path, _)| !OF_TOOLS.iter().any(|tools| path.starts_with(tools)))
     };
-    let outer = frames.iter().find(is_own).or(frames.first())?;
+    let own = frames.iter().find(is_own);
+    let outer = own.or(frames.first())?;
     let shown = frames.iter().rev().find(is_own).unwrap_or(outer);
     let words = |frame: &Frame| {
         let (path, line) = frame.place.as_ref()?;
@@ -59,10 +69,11 @@ fn told(frames: &[Frame]) -> Option<String> {
         Some(format!("{} ({file}:{line})", without_parameters(&frame.function)))
     };
     let inner = words(shown)?;
-    Some(match words(outer).filter(|_| !std::ptr::eq(shown, outer)) {
+    let words = match words(outer).filter(|_| !std::ptr::eq(shown, outer)) {
         Some(outer) => format!("{inner} inlined in {outer}"),
         None => inner,
-    })
+    };
+    Some(Line { words, is_own: own.is_some() })
 }
 
 /// `queue::push` for `queue::push(int) const`.
@@ -96,7 +107,7 @@ mod tests {
         let words = ["-g", "-O0", "-nostdlib", "-static", "-no-pie", "-Wl,-e,w", "-Wl,-Ttext=0x401000", "-o"];
         let built = std::process::Command::new("cc").args(words).arg(&program).arg(&source).status();
         assert!(built.unwrap().success());
-        assert_eq!(Lines::default().of(&program, 0x40_1001).unwrap(), "w (short.c:2)");
+        assert_eq!(Lines::default().of(&program, 0x40_1001).unwrap().words, "w (short.c:2)");
     }
 
     #[test]
@@ -104,7 +115,7 @@ mod tests {
         let worker = || frame("worker(int)", "/src/main.cc", 40);
         let push = || frame("queue<int>::push", "/src/queue.h", 12);
         let guard = || frame("std::lock_guard", "/usr/include/c++/12/mutex", 229);
-        let of = |frames: &[Frame]| told(frames).unwrap();
+        let of = |frames: &[Frame]| told(frames).unwrap().words;
         assert_eq!(of(&[worker()]), "worker (main.cc:40)");
         assert_eq!(of(&[worker(), guard()]), "worker (main.cc:40)");
         assert_eq!(

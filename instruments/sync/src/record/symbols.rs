@@ -2,7 +2,7 @@
 
 use super::demangling::demangled;
 use super::maps::{Mapped, MemoryMap};
-use super::source::Lines;
+use super::source::{Line, Lines};
 use super::spins;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSymbol, SymbolKind, elf};
@@ -13,6 +13,12 @@ use std::path::{Path, PathBuf};
 
 /// Most symbols of one file that are kept; more would be a generated giant, whose first are named all the same.
 const MOST_SYMBOLS: usize = 4_000_000;
+
+/// Files without a function of a program's own: the beginnings of their names.
+const OF_RUNTIMES: [&str; 7] =
+    ["libc.so", "libc-", "libpthread", "ld-", "libstdc++", "libc++", "libquaver_preload"];
+/// Functions that compilers put into a program from their libraries: the beginnings of their names.
+const OF_LIBRARIES: [&str; 6] = ["std::", "core::", "alloc::", "__gnu_cxx::", "__gthread_", "__pthread_"];
 
 /// A function or a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,12 +84,26 @@ impl Symbolizer {
     }
 
     /// The line of the source that a call returns to, with its function: `push (queue.c:12)`. None without debug information.
-    pub fn line(&mut self, return_address: u64) -> Option<String> {
+    pub fn line(&mut self, return_address: u64) -> Option<Line> {
         let address = return_address.checked_sub(1)?;
         let mapped = self.map.find(address)?;
         let (file, offset) = (mapped.file()?, mapped.offset + (address - mapped.start));
         let address = self.image(&file)?.address(offset)?;
         self.lines.of(&file, address)
+    }
+
+    /// Whether the function that a call returns into is the program's own, and not one of what comes with compilers and with us.
+    pub fn is_own(&mut self, return_address: u64) -> bool {
+        let Some(address) = return_address.checked_sub(1) else { return false };
+        if self.file(address).is_some_and(|file| OF_RUNTIMES.iter().any(|one| file.starts_with(one))) {
+            return false;
+        }
+        match self.line(return_address) {
+            Some(line) => line.is_own,
+            None => !self
+                .name(address)
+                .is_some_and(|name| OF_LIBRARIES.iter().any(|library| name.starts_with(library))),
+        }
     }
 
     /// Whether code at an address waits for others in a loop without sleeping. False where its file cannot be read.

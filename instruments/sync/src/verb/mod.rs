@@ -12,7 +12,6 @@ use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::{rights, terminal};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
-use quaver_view::Document;
 use std::io::Write;
 use std::path::Path;
 
@@ -58,25 +57,13 @@ fn conclude(run: &RunDir, manifest: Manifest, quiet: bool) -> anyhow::Result<Syn
 pub fn store(run: &RunDir, digest: &SyncDigest) -> anyhow::Result<()> {
     digest.write_waits(run)?;
     run.write_summary(&digest.summary)?;
-    quaver_instrument::results::store_report(run, |out| write_html(digest, out))
-}
-
-/// Writes the report.
-pub fn write_html(digest: &SyncDigest, out: &mut dyn Write) -> anyhow::Result<()> {
-    Ok(quaver_view::write_html(out, &crate::view::document(digest))?)
-}
-
-/// The page, with the place of the report.
-pub fn page(run: &RunDir, digest: &SyncDigest) -> Document {
-    let mut document = crate::view::document(digest);
-    document.report_path = Some(run.report().display().to_string());
-    document
+    quaver_instrument::results::store_report(run, &crate::view::document(digest))
 }
 
 /// Writes the page to standard error, where it is out of the program's way, or the summary to standard output. `status` is what
 /// the process ends with.
 fn print(args: &SyncArgs, digest: &SyncDigest, run: &RunDir, status: u8) -> anyhow::Result<()> {
-    let page = page(run, digest);
+    let page = quaver_instrument::results::with_report(crate::view::document(digest), run);
     if args.json {
         let envelope = Envelope { status, ..Envelope::of(&page, Some(run.path()), ExitCode::Done) };
         let text = envelope.beside(&serde_json::to_value(&digest.summary)?)?;

@@ -8,7 +8,7 @@ use quaver_view::{Block, Cell, Section, Table, Text, text};
 /// Locks that are told in sentences.
 const TOLD: usize = 5;
 /// What a lock's sentence names of a kind.
-const NAMED: usize = 2;
+const NAMED: usize = 3;
 /// Heading of the column that is there where any lock was got by tries.
 const TRIED: &str = "tried";
 /// A part of a wait below this share is not worth words.
@@ -144,12 +144,16 @@ fn sentence(lock: &LockSummary, digest: &SyncDigest) -> Text {
             Cell::several(pair.holds, "hold")
         );
     }
-    let sites = parts(&lock.owner_functions, one.held_ns);
+    let sites = parts(&lock.waiter_chains, one.wait.total_ns);
+    if !sites.is_empty() {
+        words += &format!(" Waited for in {sites}.");
+    }
+    let sites = parts(&lock.owner_chains, one.held_ns);
     if !sites.is_empty() {
         words += &format!(" Given back in {sites}.");
     }
     if one.outlasted_ns > 0 {
-        words += &format!(" For {} the wait ran out before the owner gave it back.", time(one.outlasted_ns));
+        words += &format!(" For {} the wait ended before its owner gave it back.", time(one.outlasted_ns));
     }
     words += &owner(lock, digest);
     if one.owner_unknown_ns as f64 >= WORTH_TELLING * one.wait.total_ns as f64 && one.owner_unknown_ns > 0 {
@@ -158,7 +162,9 @@ fn sentence(lock: &LockSummary, digest: &SyncDigest) -> Text {
             time(one.owner_unknown_ns)
         );
     }
-    if let Some(root) = one.roots.iter().find(|root| root.depth > 1) {
+    // A circle has no root.
+    let chain = one.roots.iter().find(|root| root.depth > 1).filter(|_| one.deadlock.is_none());
+    if let Some(root) = chain {
         words += &format!(
             " Chain of {} locks: its root {} {} for {}.",
             root.depth,
@@ -217,6 +223,14 @@ fn evidence(pattern: Pattern, lock: &LockSummary, names: &SyncNames) -> String {
             time(one.inverted_ns),
             parts(&by_name(&one.inverted_by, names), one.inverted_ns)
         ),
+        Pattern::Deadlock => one.deadlock.map_or_else(String::new, |pair| {
+            let (waiter, owner) = (names.thread(pair.waiter), names.thread(pair.owner));
+            let for_what = match pair.waiter == pair.owner {
+                true => format!("{waiter} waited for what it had itself"),
+                false => format!("{waiter} waited for {owner}, and {owner} in the end for {waiter}"),
+            };
+            format!(" Deadlock: for the last {} of the run {for_what}.", time(pair.total_ns))
+        }),
     }
 }
 

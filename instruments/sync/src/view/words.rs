@@ -136,7 +136,7 @@ pub(super) fn conditions(digest: &SyncDigest) -> Option<Section> {
 
 fn of_condition(condition: &ConditionSummary, names: &SyncNames) -> Text {
     let one = &condition.figures;
-    let mut words = waited(&condition.name, one.wait.total_ns, &condition.waiter_functions);
+    let mut words = waited(&condition.name, one.wait.total_ns, &condition.waiter_chains);
     if !one.wakers.is_empty() {
         words += &format!(" Woken by {}.", wakers(&one.wakers, names));
     }
@@ -161,7 +161,7 @@ fn of_condition(condition: &ConditionSummary, names: &SyncNames) -> Text {
 /// Where it was waited on, who woke, and why it counts as what it does.
 fn sentence(word: &WordSummary, names: &SyncNames) -> Text {
     let one = &word.figures;
-    let mut words = waited(&word.name, one.wait.total_ns, &word.waiter_functions);
+    let mut words = waited(&word.name, one.wait.total_ns, &word.waiter_chains);
     if !one.wakers.is_empty() {
         words += &format!(" Woken by {}.", wakers(&one.wakers, names));
     }

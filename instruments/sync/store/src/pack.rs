@@ -3,7 +3,7 @@
 //! The raw cycles are not kept: a nanosecond is less than the counter's own error.
 
 use super::{Segment, SyncFacts, SyncMoment, SyncSegmentError, SyncThread};
-use quaver_abi::sync::{SyncKind, SyncObject, SyncOutcome, SyncRecord, outcome_flags};
+use quaver_abi::sync::{OWNER_SHIFT, SyncKind, SyncObject, SyncOutcome, SyncRecord, outcome_flags};
 use quaver_store::columns::{TableReader, TableWriter};
 use quaver_store::error::StoreError;
 use quaver_store::table::{Column, Layout, Table};
@@ -78,7 +78,8 @@ fn detail_name(kind: u32, detail: u32) -> Option<String> {
     use SyncKind::{LockEntry, LockExit, ReadLockEntry, ReadLockExit, UnlockEntry, UnlockExit};
     let kind = SyncKind::from_repr(u8::try_from(kind).ok()?)?;
     let of_locks = [LockEntry, LockExit, ReadLockEntry, ReadLockExit, UnlockEntry, UnlockExit];
-    of_locks.contains(&kind).then(|| SyncObject::from_repr(detail).map(|it| <&str>::from(it).to_owned()))?
+    let object = if matches!(kind, LockEntry | ReadLockEntry) { detail % (1 << OWNER_SHIFT) } else { detail };
+    of_locks.contains(&kind).then(|| SyncObject::from_repr(object).map(|it| <&str>::from(it).to_owned()))?
 }
 /// Rows in memory at a time.
 const ROWS: usize = 1 << 18;

@@ -1,149 +1,138 @@
-//! The user's hook: a program that is started for each incident, with the cause in one line.
+//! The user's hook: for each incident it starts a program and notifies a server, with the cause in one line.
 
+use super::program;
+use super::webhook::{Post, Webhook};
 use crate::board::Incident;
 use crate::config::HookSettings;
 use anyhow::Context;
-use quaver_store::utc::rfc3339_utc_ms;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Time between two looks at the program.
-const LOOK: Duration = Duration::from_millis(20);
-
-/// Runs the program, one at a time.
+/// Tells of incidents.
 pub(crate) struct Hook {
     settings: Option<HookSettings>,
-    runner: Option<Runner>,
+    program: Option<Runner<Command>>,
+    webhook: Option<Runner<Post>>,
 }
 
-/// The thread that starts the program.
-struct Runner {
-    jobs: Sender<(Command, Duration)>,
+/// A thread that tells of one incident at a time.
+struct Runner<Job> {
+    what: &'static str,
+    jobs: Sender<(Job, Duration)>,
     busy: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
 impl Hook {
-    /// Makes ready what starts the program, if there is one: a thread that must run before the watch gives up the right to start
-    /// programs, for it keeps that right.
+    /// Makes ready what tells of incidents, if something does. The thread that starts the program must run before the watch gives
+    /// up the right to start programs, which that thread keeps.
     ///
     /// # Errors
     /// No thread can be started.
     pub(crate) fn start(settings: Option<HookSettings>) -> anyhow::Result<Self> {
-        let runner =
-            settings.as_ref().map(|_| Runner::start()).transpose().context("start the hook's thread")?;
-        Ok(Self { settings, runner })
-    }
-
-    /// Takes another program, where there is one.
-    pub(super) fn set(&mut self, settings: Option<HookSettings>) {
-        self.settings = settings;
-    }
-
-    /// Starts the program for an incident of this leading cause. Watching does not wait for it. While it still runs for an
-    /// earlier incident, that is said and it is not started again.
-    pub(super) fn tell(&mut self, incident: &Incident, cause: &str) {
-        let Some((settings, runner)) = self.settings.as_ref().zip(self.runner.as_ref()) else { return };
-        let Some(command) = command(settings, incident, cause) else { return };
-        if runner.busy.swap(true, Ordering::Relaxed) {
-            quaver_instrument::tell!(
-                "quaver watch: the hook still runs for an earlier incident, and was not started for {}",
-                incident.run
-            );
-            return;
+        let mut program = None;
+        if settings.as_ref().is_some_and(|hook| !hook.command.is_empty()) {
+            program = Some(Runner::start("hook", || |command, within| program::run(command, within)));
         }
-        // The thread ends when it is asked to, and not before.
-        let _ = runner.jobs.send((command, settings.within));
+        let program = program.transpose().context("start the hook's thread")?;
+        let mut hook = Self { settings: None, program, webhook: None };
+        hook.set(settings)?;
+        Ok(hook)
     }
 
-    /// Waits for the program that runs, which is ended after its time.
+    /// Takes another program, where there is one, and another server, or the first.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub(super) fn set(&mut self, settings: Option<HookSettings>) -> anyhow::Result<()> {
+        self.settings = settings;
+        if self.webhook.is_none() && self.settings.as_ref().is_some_and(|hook| hook.url.is_some()) {
+            let webhook = Runner::start("webhook", || {
+                let mut webhook = Webhook::confined();
+                move |post, within| webhook.send(post, within)
+            });
+            self.webhook = Some(webhook.context("start the webhook's thread")?);
+        }
+        Ok(())
+    }
+
+    /// Tells of an incident of this leading cause. Watching does not wait for it. Who still has an earlier incident is not told, which
+    /// is said.
+    pub(super) fn tell(&mut self, incident: &Incident, cause: &str) {
+        let Some(settings) = &self.settings else { return };
+        if let Some((runner, command)) =
+            self.program.as_ref().zip(program::command(settings, incident, cause))
+        {
+            runner.give(command, settings.within, &incident.run);
+        }
+        if let Some((runner, url)) = self.webhook.as_ref().zip(settings.url.as_ref()) {
+            runner.give(Post::of(url, incident, cause), settings.within, &incident.run);
+        }
+    }
+
+    /// Waits for a running program and a pending request, at most until their deadlines.
     pub(super) fn finish(&mut self) {
-        let Some(Runner { jobs, thread, .. }) = self.runner.take() else { return };
-        drop(jobs);
-        // A panic in it has been told by then.
-        let _ = thread.join();
+        self.program.take().into_iter().for_each(Runner::finish);
+        self.webhook.take().into_iter().for_each(Runner::finish);
     }
 }
 
-impl Runner {
-    fn start() -> std::io::Result<Self> {
-        let (jobs, asked) = channel::<(Command, Duration)>();
+impl<Job: Send + 'static> Runner<Job> {
+    /// `ready` makes, in the thread, what does a job, and gives up the thread's rights: nothing begins before.
+    fn start<Run: FnMut(Job, Duration)>(
+        what: &'static str,
+        ready: impl FnOnce() -> Run + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let (jobs, asked) = channel::<(Job, Duration)>();
+        let (unready, readied) = channel::<()>();
         let busy = Arc::new(AtomicBool::new(false));
         let working = Arc::clone(&busy);
-        let thread = quaver_waiting::start("watch-hook", move || {
-            for (mut command, within) in asked {
-                run(&mut command, within);
+        let thread = quaver_waiting::start(&format!("watch-{what}"), move || {
+            let mut run = ready();
+            drop(unready);
+            for (job, within) in asked {
+                run(job, within);
                 working.store(false, Ordering::Relaxed);
             }
         })?;
-        Ok(Self { jobs, busy, thread })
+        // It ends when the other end is dropped.
+        let _ = readied.recv();
+        Ok(Self { what, jobs, busy, thread })
     }
-}
 
-/// The program with the incident as its last argument, and its parts as variables.
-fn command(settings: &HookSettings, incident: &Incident, cause: &str) -> Option<Command> {
-    let (program, arguments) = settings.command.split_first()?;
-    let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .arg(format!("{}: {}: {}", incident.subject, incident.reasons, incident.words))
-        .env("QUAVER_RECEIVER", &incident.subject)
-        .env("QUAVER_TIME", rfc3339_utc_ms(incident.trigger_realtime_ns))
-        .env("QUAVER_RUN", &incident.run)
-        .env("QUAVER_COUNT", incident.count.to_string())
-        .env("QUAVER_REASONS", &incident.reasons)
-        .env("QUAVER_CAUSE", cause)
-        .env("QUAVER_WORDS", &incident.words)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null());
-    Some(command)
-}
-
-fn run(command: &mut Command, within: Duration) {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let mut child = match command.spawn() {
-        Ok(child) => child,
-        Err(error) => {
+    fn give(&self, job: Job, within: Duration, run: &str) {
+        let what = self.what;
+        if self.busy.swap(true, Ordering::Relaxed) {
             return quaver_instrument::tell!(
-                "quaver watch: start the hook {program}: {error}; check hook.command"
+                "quaver watch: the {what} still has an earlier incident, and was not told of {run}"
             );
         }
-    };
-    let start = Instant::now();
-    let status = loop {
-        match child.try_wait() {
-            Ok(None) if start.elapsed() < within => std::thread::sleep(LOOK),
-            Ok(None) => {
-                quaver_instrument::tell!("quaver watch: the hook {program} was ended after {within:?}");
-                break quaver_waiting::end_program(&mut child).map(|_| None);
-            }
-            Ok(status) => break Ok(status),
-            Err(error) => break Err(error),
-        }
-    };
-    match status {
-        Ok(Some(status)) if !status.success() => {
-            quaver_instrument::tell!("quaver watch: the hook {program} ended with {status}");
-        }
-        Err(error) => quaver_instrument::tell!("quaver watch: wait for the hook {program}: {error}"),
-        Ok(_) => {}
+        // The thread ends when it is asked to, and not before.
+        let _ = self.jobs.send((job, within));
+    }
+
+    fn finish(self) {
+        drop(self.jobs);
+        // A panic in it has been told by then.
+        let _ = self.thread.join();
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use std::time::Instant;
 
     fn hook(script: &str, within: Duration) -> Hook {
         let command = ["sh", "-c", script, "hook"].map(str::to_owned).to_vec();
-        Hook::start(Some(HookSettings { command, within })).unwrap()
+        Hook::start(Some(HookSettings { command, url: None, within })).unwrap()
     }
 
-    fn incident() -> Incident {
+    pub(in crate::incident) fn incident() -> Incident {
         Incident {
             trigger_realtime_ns: 1_795_193_880_012_345_678,
             subject: "decoder".to_owned(),

@@ -90,7 +90,8 @@ impl Ledger {
                 note,
             })
         };
-        Self(runs_below(root).into_iter().filter_map(entry).collect())
+        // A place that the watch alone writes has no other directories.
+        Self(runs_below(root).unwrap_or_default().into_iter().filter_map(entry).collect())
     }
 
     /// Size of all.

@@ -3,13 +3,15 @@
 mod hook;
 mod ledger;
 mod packets;
+mod program;
 mod record;
 mod waits;
+mod webhook;
 
 use crate::board::{Board, Incident, Outcomes, Subject};
 use crate::config::{HookSettings, Limits, make_directory};
 use crate::frozen::FrozenWindow;
-use crate::judge::{Reason, Trigger};
+use crate::judge::{Exemplar, Reason, Trigger};
 use crate::outbox::is_asked;
 use anyhow::Context;
 pub(crate) use hook::Hook;
@@ -55,10 +57,12 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Takes other limits, and another program to tell.
+    /// Takes other limits, and another program or server to tell.
     pub(crate) fn set(&mut self, limits: Limits, hook: Option<HookSettings>) {
         self.limits = limits;
-        self.hook.set(hook);
+        if let Err(error) = self.hook.set(hook) {
+            quaver_instrument::tell!("quaver watch: {error:#}; incidents are not sent");
+        }
     }
 
     /// Waits until the hook's program has ended, at most for its time limit.
@@ -74,13 +78,12 @@ impl Keeper {
             quaver_instrument::tell!("quaver watch: {name}: the incident could not be kept: {error:#}");
             self.board.outcomes(&subject, |outcomes| outcomes.failed += 1);
             let _ = std::fs::remove_dir_all(&self.staging);
-            if let Err(error) = make_directory(&self.staging) {
-                quaver_instrument::tell!("quaver watch: {error:#}");
-            }
         }
     }
 
     fn try_keep(&mut self, frozen: FrozenWindow, subject: &Subject) -> anyhow::Result<()> {
+        // Somebody may have removed it meanwhile.
+        make_directory(&self.staging)?;
         let triggers = frozen.triggers().to_vec();
         let (name, reasons) = (subject.name().to_owned(), Trigger::words(&triggers));
         let (run, found) = match frozen {
@@ -111,7 +114,6 @@ impl Keeper {
             }
             None => {
                 note.write(&run)?;
-                // Somebody may have removed it meanwhile.
                 make_directory(&self.kept)?;
                 let place = self.kept.join(run.name());
                 std::fs::rename(run.path(), &place)
@@ -124,7 +126,10 @@ impl Keeper {
         };
         let (bytes, run) = (ledger.bytes(), place.display().to_string());
         self.board.set_cost(|cost| cost.disk_bytes = bytes);
-        self.board.outcomes(subject, |outcomes| found.add_to(outcomes, count > 1));
+        let id = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let exemplar = Exemplar { incident: id, realtime_ns: trigger_realtime_ns };
+        self.board.exemplify(subject, &triggers, &exemplar);
+        self.board.outcomes(subject, |outcomes| found.add_to(outcomes, count > 1, exemplar));
         let incident = Incident {
             subject: name.clone(),
             trigger_realtime_ns,
@@ -191,9 +196,12 @@ impl Findings {
     }
 
     /// Counts it; `folded` is one that an earlier incident has taken in.
-    fn add_to(&self, outcomes: &mut Outcomes, folded: bool) {
+    fn add_to(&self, outcomes: &mut Outcomes, folded: bool, exemplar: Exemplar) {
         let counts = if folded { &mut outcomes.folded } else { &mut outcomes.incidents };
         *counts.entry(self.leading()).or_default() += 1;
+        if !folded {
+            outcomes.exemplars.insert(self.leading(), exemplar);
+        }
         for cause in &self.causes {
             *outcomes.explained_ns.entry(cause.source.clone()).or_default() += cause.time_ns.unsigned_abs();
         }

@@ -6,7 +6,7 @@ use crate::config::ReceiverSettings;
 use pace::{LivePace, Numbered, Sequence};
 use quaver_abi::record::{StampRecord, stamp_flags};
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 /// Upper bounds of the histograms' buckets, microseconds.
@@ -114,19 +114,39 @@ impl fmt::Display for Trigger {
     }
 }
 
+/// An incident that is an example of what is counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Exemplar {
+    /// Name of its run.
+    pub(crate) incident: String,
+    /// When its trigger was.
+    pub(crate) realtime_ns: i64,
+}
+
 /// Counts in buckets, the last one above all bounds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Histogram {
     pub(crate) counts: [u64; BOUNDS_US.len() + 1],
     pub(crate) sum_ns: u64,
+    /// By bucket the latest time that was counted in it and made an incident.
+    #[serde(skip)]
+    pub(crate) exemplars: BTreeMap<usize, (u64, Exemplar)>,
 }
 
 impl Histogram {
     /// Counts a time.
     pub(crate) fn add(&mut self, ns: u64) {
-        let bucket = BOUNDS_US.partition_point(|bound_us| bound_us * 1_000 < ns);
-        self.counts[bucket] += 1;
+        self.counts[Self::bucket_of(ns)] += 1;
         self.sum_ns += ns;
+    }
+
+    fn bucket_of(ns: u64) -> usize {
+        BOUNDS_US.partition_point(|bound_us| bound_us * 1_000 < ns)
+    }
+
+    /// Notes the incident that a time, which was counted, has made.
+    pub(crate) fn exemplify(&mut self, ns: u64, exemplar: Exemplar) {
+        self.exemplars.insert(Self::bucket_of(ns), (ns, exemplar));
     }
 
     /// What was counted since an earlier state.
@@ -215,16 +235,19 @@ impl Judge {
             // It has its number, so that it is not missing as well.
             let missing = self.number(stamp, quiet_ns).1;
             [None, None, self.lose(came_ns, 1 + missing)]
-        } else if stamp.flags & stamp_flags::ELSEWHERE != 0 {
-            // Another process of the port has it.
-            let missing = self.number(stamp, quiet_ns).1;
-            [None, None, self.lose(came_ns, missing)]
-        } else if stamp.user_ns != 0 {
+        } else if stamp.user_ns != 0 && stamp.flags & stamp_flags::ELSEWHERE == 0 {
             self.receive(stamp, quiet_ns)
         } else {
-            [None; 3]
+            // Another process of the port has it, or nobody was seen to read it: it came, so it is not missing.
+            let missing = self.number(stamp, quiet_ns).1;
+            [None, None, self.lose(came_ns, missing)]
         };
         late.into_iter().chain(gap).chain(lost)
+    }
+
+    /// The stream's period, where it is known.
+    pub(crate) fn period_ns(&self) -> Option<f64> {
+        self.pace.period_ns()
     }
 
     /// A packet that the program received.
@@ -399,6 +422,19 @@ mod tests {
         });
         assert!(found.is_empty() || found.iter().all(|trigger| trigger.reason == Reason::Losses));
         assert_eq!(figures.dropped, 15);
+    }
+
+    #[test]
+    fn a_packet_that_came_and_was_not_seen_to_be_read_is_not_missing() {
+        for (flags, user_ns) in [(0, 0), (stamp_flags::ELSEWHERE, 0), (stamp_flags::ELSEWHERE, 1)] {
+            let (found, figures) = judge(6_000, |n, stamp| {
+                if (5_000..5_010).contains(&n) {
+                    (stamp.flags, stamp.user_ns) = (stamp.flags | flags, user_ns);
+                }
+                true
+            });
+            assert_eq!((found, figures.missing, figures.received), (vec![], 0, 5_990));
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod find;
 mod pending;
+mod silence;
 mod unread;
 
 use crate::board::{Board, ReceiverState};
@@ -18,12 +19,14 @@ use quaver_host::root::HostRoot;
 use quaver_host::symbols::MemoryMap;
 use quaver_host::trace::{TraceCounts, Tracer};
 use quaver_instrument::args::TierName;
+use quaver_instrument::holes::Holes;
 use quaver_instrument::host_state::HostState;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::names::name_threads;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::tier;
 use quaver_store::manifest::Window;
+use silence::Silence;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -93,7 +96,7 @@ impl Watchman {
                 std::thread::sleep(TICK);
             }
         }
-        self.publish(|state| (state.watched, state.held_ns) = (false, 0));
+        self.publish(|state| (state.watched, state.held_ns, state.silent) = (false, 0, false));
     }
 
     fn say(&self, sentence: &str) {
@@ -109,16 +112,19 @@ impl Watchman {
         let quiet = Progress::timed(Duration::ZERO, true);
         let mut notes = Vec::new();
         let mut observed = look_at(pid, self.settings.port, root, &quiet, &self.end, &mut notes)?;
+        let mut silence = Silence::default();
         loop {
             let words = observed.stream_words();
             self.say(&format!("watching {words}"));
             self.publish(|state| (state.watched, state.words) = (true, words));
-            match Session::begin(self, Arc::new(observed), root)?.run(root)? {
+            match Session::begin(self, Arc::new(observed), &mut silence, root)?.run(root)? {
                 (_, Ended::Asked) => return Ok(()),
                 (gone, Ended::ReceiverGone) => {
                     let words = format!("{} is gone", gone.name);
                     self.say(&words);
-                    self.publish(|state| (state.watched, state.words, state.held_ns) = (false, words, 0));
+                    self.publish(|state| {
+                        (state.watched, state.words, state.held_ns, state.silent) = (false, words, 0, false);
+                    });
                     return Ok(());
                 }
                 (before, Ended::Anew(why)) => {
@@ -140,6 +146,7 @@ struct Session<'a> {
     flight: FlightRecorder,
     judge: Judge,
     queue: UnreadQueue,
+    silence: &'a mut Silence,
     maps: MemoryMap,
     host: Arc<HostFacts>,
     /// Counters of the host, oldest first.
@@ -147,11 +154,17 @@ struct Session<'a> {
     pending: Pending,
     began: Instant,
     lost: TraceCounts,
+    holes: Holes,
     counted: Option<Instant>,
 }
 
 impl<'a> Session<'a> {
-    fn begin(watchman: &'a Watchman, observed: Arc<Observed>, root: &HostRoot) -> anyhow::Result<Self> {
+    fn begin(
+        watchman: &'a Watchman,
+        observed: Arc<Observed>,
+        silence: &'a mut Silence,
+        root: &HostRoot,
+    ) -> anyhow::Result<Self> {
         let window = &watchman.all.window;
         let traced = observed.traced_cpus(root)?;
         let mut spec = observed.trace_spec(&traced, Duration::from_secs(1));
@@ -162,6 +175,7 @@ impl<'a> Session<'a> {
         let choice = tier::start(Some(TierName::Bpf), &spec)?;
         let mut tracer = choice.tracer.ok_or_else(|| anyhow::anyhow!("the BPF tier has no tracer"))?;
         let now_ns = monotonic_ns();
+        silence.begin(now_ns);
         let in_order = observed.has_one_socket(root);
         if in_order {
             tracer.expect_order();
@@ -173,12 +187,14 @@ impl<'a> Session<'a> {
             flight: FlightRecorder::new(now_ns, keep, window.memory_mib as usize * (1 << 20), threads),
             judge: Judge::new(&watchman.settings),
             queue: UnreadQueue::default(),
+            silence,
             maps: MemoryMap::of(root, observed.process.pid),
             host: Arc::new(HostFacts::read(root)),
             states: VecDeque::from([(now_ns, HostState::read(Some(observed.process.pid)))]),
             pending: Pending::new(window.after),
             began: Instant::now(),
             lost: TraceCounts::default(),
+            holes: Holes::begin(0, now_ns),
             counted: None,
             watchman,
             observed,
@@ -218,10 +234,14 @@ impl<'a> Session<'a> {
         self.tracer.drain(&mut self.flight)?;
         let now_ns = monotonic_ns();
         self.flight.end_reading(now_ns);
+        self.holes.look(self.tracer.events_lost(), now_ns);
         let asked = self.watchman.board.take_asked(&self.watchman.settings.name);
         let asked = asked.then_some(Trigger::new(Reason::Asked, now_ns, 0));
         if let Some(counts) = self.tracer.queues() {
             self.queue.look(counts, now_ns);
+            if let Some(told) = self.silence.look(counts.came, self.judge.period_ns(), now_ns) {
+                self.watchman.say(&told.to_string());
+            }
         }
         let limit_ns = self.watchman.settings.late.map(|late| late.as_nanos() as u64);
         let unread = self.queue.judge(limit_ns, now_ns, || self.observed.queued_bytes(root) > 0);
@@ -233,10 +253,10 @@ impl<'a> Session<'a> {
         }
         let figures = std::mem::take(&mut self.judge.figures);
         let held_ns = now_ns.saturating_sub(self.flight.held_from_ns());
-        let bytes = self.flight.bytes() as u64;
+        let (bytes, silent) = (self.flight.bytes() as u64, self.silence.told);
         self.watchman.publish(|state| {
             state.add(&figures);
-            (state.held_ns, state.memory_bytes) = (held_ns, bytes);
+            (state.held_ns, state.memory_bytes, state.silent) = (held_ns, bytes, silent);
         });
         Ok(())
     }
@@ -281,6 +301,7 @@ impl<'a> Session<'a> {
             .unwrap_or_default();
         circumstances.own_threads =
             root.names("proc/self/task").iter().filter_map(|id| id.parse().ok()).collect();
+        circumstances.holes = self.holes.until(end_ns);
         let mut names = Names::default();
         name_threads(&events, &mut names);
         let frozen = ReceiverWindow {

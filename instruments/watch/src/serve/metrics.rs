@@ -26,6 +26,8 @@ pub(crate) fn page(board: &Board) -> String {
 fn packets(out: &mut String, of: &Rows<'_, ReceiverState>) {
     let help = "1 while the receiver is recorded.";
     of.gauge(out, ("quaver_watch_receiver_watched", ""), help, |state| f64::from(u8::from(state.watched)));
+    let help = "1 while no packet comes and the stream made no pause alike before.";
+    of.gauge(out, ("quaver_watch_receiver_silent", ""), help, |state| f64::from(u8::from(state.silent)));
     let help = "Packets that the program received.";
     of.counter(out, "quaver_watch_packets", help, |state| state.received);
     let name = "quaver_watch_lost_packets";
@@ -56,7 +58,9 @@ fn incidents(out: &mut String, of: &Rows<'_, ReceiverState>) {
         }
     }
     let help = "Incidents kept, by leading cause.";
-    of.by_cause(out, ("quaver_watch_incidents", ""), help, |state| &state.outcomes.incidents);
+    of.incidents(out, "quaver_watch_incidents", help, |state| {
+        (&state.outcomes.incidents, &state.outcomes.exemplars)
+    });
     let help = "Incidents counted in an earlier one of the same cause.";
     of.by_cause(out, ("quaver_watch_folded_incidents", ""), help, |state| &state.outcomes.folded);
     let help = "Late time within incidents, by cause.";
@@ -95,7 +99,8 @@ fn times(out: &mut String, cpus: &CpuTimes) {
         {
             let more = if label.is_empty() { String::new() } else { format!(",{label}=\"{kind}\"") };
             let bounds = (0..times.counts.len() - 1).map(Times::bound_ns);
-            buckets(out, &name, &format!("cpu=\"{cpu}\"{more}"), bounds, &times.counts, times.sum_ns);
+            let counts = (&times.counts[..], times.sum_ns);
+            buckets(out, &name, &format!("cpu=\"{cpu}\"{more}"), bounds, counts, |_| String::new());
         }
     }
 }
@@ -122,7 +127,8 @@ fn own(out: &mut String, of: &Rows<'_, ReceiverState>, cost: &Cost) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::PacketFigures;
+    use crate::board::Subject;
+    use crate::judge::{Exemplar, PacketFigures, Trigger};
     use quaver_testbed::privileged::{Lack, skip};
     use std::collections::BTreeSet;
     use std::io::Write as _;
@@ -143,6 +149,17 @@ mod tests {
             state.outcomes.folded.insert("stopped".to_owned(), 2);
             state.outcomes.explained_ns.insert("stopped".to_owned(), 1_500_000_000);
             state.outcomes.triggers.insert(Reason::Held, 7);
+        });
+        let exemplar = |incident: &str, realtime_ns| Exemplar { incident: incident.to_owned(), realtime_ns };
+        let subject = Subject::Receiver("studio-1".to_owned());
+        let triggers = [Trigger::new(Reason::Late, 1, 1_500_000), Trigger::new(Reason::Gap, 1, 5_000)];
+        board.exemplify(&subject, &triggers, &exemplar("watch-1", 1_795_193_880_012_345_678));
+        let triggers = [Trigger::new(Reason::Late, 1, 3_000_000_000)];
+        board.exemplify(&subject, &triggers, &exemplar("watch-2", 1_795_193_881_000_000_000));
+        board.outcomes(&subject, |outcomes| {
+            outcomes
+                .exemplars
+                .insert("reclaim/swap".to_owned(), exemplar("watch-2", 1_795_193_881_000_000_000));
         });
         let mut kinds = vec![Times::default(); KINDS.len()];
         (kinds[3].counts[1], kinds[3].counts[19], kinds[3].sum_ns) = (2, 1, 200_001_600);
@@ -167,7 +184,10 @@ mod tests {
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse
 for family in parse(sys.stdin.read()):
     for s in family.samples:
-        print(family.type, s.name, ','.join(f'{k}={v}' for k, v in sorted(s.labels.items())), float(s.value))";
+        print(family.type, s.name, ','.join(f'{k}={v}' for k, v in sorted(s.labels.items())), float(s.value))
+        if s.exemplar:
+            e = s.exemplar
+            print('exemplar', s.name, s.labels.get('le') or s.labels['cause'], e.labels['incident'], float(e.value), float(e.timestamp))";
         let has_parser =
             Command::new(PYTHON).args(["-c", "import prometheus_client.openmetrics.parser"]).output();
         if !has_parser.is_ok_and(|output| output.status.success()) {
@@ -190,6 +210,7 @@ for family in parse(sys.stdin.read()):
         let samples: BTreeSet<&str> = text.lines().collect();
         for expected in [
             "gauge quaver_watch_receiver_watched receiver=studio-1 1.0",
+            "gauge quaver_watch_receiver_silent receiver=studio-1 0.0",
             "counter quaver_watch_packets_total receiver=studio-1 3.0",
             "counter quaver_watch_lost_packets_total place=missing,receiver=studio-1 2.0",
             "counter quaver_watch_triggers_total reason=held,receiver=studio-1 7.0",
@@ -199,6 +220,9 @@ for family in parse(sys.stdin.read()):
             "histogram quaver_watch_lateness_seconds_bucket le=+Inf,receiver=studio-1 3.0",
             "histogram quaver_watch_lateness_seconds_sum receiver=studio-1 3.001505",
             "counter quaver_watch_incidents_total cause=reclaim/swap,receiver=studio-1 1.0",
+            "exemplar quaver_watch_lateness_seconds_bucket 0.002 watch-1 0.0015 1795193880.012",
+            "exemplar quaver_watch_lateness_seconds_bucket +Inf watch-2 3.0 1795193881.0",
+            "exemplar quaver_watch_incidents_total reclaim/swap watch-2 1.0 1795193881.0",
             "counter quaver_watch_late_seconds_total cause=stopped,receiver=studio-1 1.5",
             "gauge quaver_watch_held_seconds receiver=studio-1 4.5",
             "gauge quaver_watch_disk_bytes  0.0",
@@ -220,6 +244,7 @@ for family in parse(sys.stdin.read()):
         ] {
             assert!(samples.contains(expected), "no `{expected}` in\n{text}");
         }
+        assert_eq!(text.matches("exemplar ").count(), 3, "{text}");
         assert!(!text.contains("_steal_") && !text.contains("vector=hi"), "nothing of what never came");
     }
 

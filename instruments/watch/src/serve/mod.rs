@@ -1,14 +1,17 @@
 //! The watch's HTTP: `/metrics`, `/status` and `/figures`, and over its Unix socket `/trigger`. One short request a connection.
 
+mod access;
 pub(crate) mod metrics;
 mod openmetrics;
 mod status;
 mod waits;
 
 use crate::board::{Board, Figures};
+pub(crate) use access::Access;
 use anyhow::Context;
 use quaver_host::confinement::{ANSWERS, Files};
 use quaver_instrument::exit_code::{ExitCode, failure};
+use rustls::{ServerConnection, StreamOwned};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -17,29 +20,66 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A request, and its answer, may take so long ...
-const PATIENCE: Duration = Duration::from_secs(2);
+/// A request and its answer together may take so long ...
+const PATIENCE: Duration = Duration::from_secs(4);
 /// ... and have so many bytes.
 const MOST_REQUEST: u64 = 8_192;
 const JSON: &str = "application/json";
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// A stream with limits on the time of its calls.
-trait Connection: Read + Write {
+/// A socket with limits on the time of its calls.
+trait Limited: Read + Write {
     fn limit(&self, time: Duration) -> std::io::Result<()>;
 }
 
-impl Connection for TcpStream {
+impl Limited for TcpStream {
     fn limit(&self, time: Duration) -> std::io::Result<()> {
         self.set_read_timeout(Some(time))?;
         self.set_write_timeout(Some(time))
     }
 }
 
-impl Connection for UnixStream {
+impl Limited for UnixStream {
     fn limit(&self, time: Duration) -> std::io::Result<()> {
         self.set_read_timeout(Some(time))?;
         self.set_write_timeout(Some(time))
+    }
+}
+
+/// A connection whose calls have all ended at an instant.
+struct Timed<S> {
+    stream: S,
+    until: Instant,
+}
+
+impl<S: Limited> Timed<S> {
+    fn new(stream: S) -> Self {
+        Self { stream, until: Instant::now() + PATIENCE }
+    }
+
+    fn limit(&self) -> std::io::Result<()> {
+        match self.until.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(std::io::ErrorKind::TimedOut.into()),
+            left => self.stream.limit(left),
+        }
+    }
+}
+
+impl<S: Limited> Read for Timed<S> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.limit()?;
+        self.stream.read(buffer)
+    }
+}
+
+impl<S: Limited> Write for Timed<S> {
+    fn write(&mut self, buffer: &[u8]) -> std::io::Result<usize> {
+        self.limit()?;
+        self.stream.write(buffer)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.stream.flush()
     }
 }
 
@@ -79,17 +119,17 @@ pub(crate) fn listen_here(path: &Path, board: &Arc<Board>) -> anyhow::Result<Soc
     let board = Arc::clone(board);
     spawn(move || {
         for stream in listener.incoming() {
-            answer_or_drop(stream, &board, true);
+            on_connection(stream, |stream| answer(stream, &board, None));
         }
     })?;
     Ok(SocketFile(path.to_owned()))
 }
 
-/// Answers `GET /metrics` and `GET /status` at an address, until the process ends.
+/// Answers `GET /metrics` and `GET /status` at an address to whoever has access, until the process ends.
 ///
 /// # Errors
 /// The address cannot be had.
-pub(crate) fn listen_at(address: SocketAddr, board: &Arc<Board>) -> anyhow::Result<()> {
+pub(crate) fn listen_at(address: SocketAddr, access: Access, board: &Arc<Board>) -> anyhow::Result<()> {
     let listener = TcpListener::bind(address).map_err(|error| {
         let remedy =
             "give `metrics` an address of this host with a port that no other program has (ss -ltnp)";
@@ -98,7 +138,16 @@ pub(crate) fn listen_at(address: SocketAddr, board: &Arc<Board>) -> anyhow::Resu
     let board = Arc::clone(board);
     spawn(move || {
         for stream in listener.incoming() {
-            answer_or_drop(stream, &board, false);
+            on_connection(stream, |stream| match &access.tls {
+                None => answer(stream, &board, Some(&access)),
+                Some(tls) => {
+                    let connection = ServerConnection::new(Arc::clone(tls)).map_err(std::io::Error::other)?;
+                    let mut stream = StreamOwned::new(connection, stream);
+                    answer(&mut stream, &board, Some(&access))?;
+                    stream.conn.send_close_notify();
+                    stream.flush()
+                }
+            });
         }
     })
 }
@@ -113,26 +162,41 @@ fn spawn(body: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn answer_or_drop(stream: std::io::Result<impl Connection>, board: &Board, may_trigger: bool) {
+fn on_connection<S: Limited>(
+    stream: std::io::Result<S>,
+    body: impl FnOnce(&mut Timed<S>) -> std::io::Result<()>,
+) {
     // A peer that goes, or says nothing, is its own business. Out of descriptors, we must not spin.
     match stream {
-        Ok(mut stream) => drop(answer(&mut stream, board, may_trigger)),
+        Ok(stream) => drop(body(&mut Timed::new(stream))),
         Err(_) => std::thread::sleep(Duration::from_millis(50)),
     }
 }
 
-fn answer(stream: &mut impl Connection, board: &Board, may_trigger: bool) -> std::io::Result<()> {
-    let Some(line) = read_request(stream)? else { return Ok(()) };
+/// Answers a request; one that came to an address has to be admitted there, and triggers nothing.
+fn answer(stream: &mut (impl Read + Write), board: &Board, access: Option<&Access>) -> std::io::Result<()> {
+    let Some(head) = read_request(stream)? else { return Ok(()) };
+    let mut lines = head.lines();
+    let line = lines.next().unwrap_or("");
+    let authorization = lines.filter_map(|line| line.split_once(':'));
+    let authorization = authorization
+        .filter(|(name, _)| name.eq_ignore_ascii_case("authorization"))
+        .map(|(_, value)| value)
+        .next();
+    let admitted = access.is_none_or(|access| access.admits(authorization));
     let mut words = line.split(' ');
     let (method, target) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let receiver = query.strip_prefix("receiver=");
     let text = "text/plain; charset=utf-8";
     let (status, kind, body) = match (method, path) {
+        _ if !admitted => {
+            ("401 Unauthorized\r\nWWW-Authenticate: Bearer", text, "this needs the token\n".to_owned())
+        }
         ("GET" | "HEAD", "/metrics") => ("200 OK", OPENMETRICS, metrics::page(board)),
         ("GET" | "HEAD", "/status") => ("200 OK", text, status::page(&board.read())),
         ("GET" | "HEAD", "/figures") => ("200 OK", JSON, serde_json::to_string(&board.read())?),
-        ("POST", "/trigger") if may_trigger => match board.ask(receiver) {
+        ("POST", "/trigger") if access.is_none() => match board.ask(receiver) {
             Ok(count) => ("202 Accepted", text, format!("receivers asked for an incident: {count}\n")),
             Err(error) => ("404 Not Found", text, format!("{error}\n")),
         },
@@ -155,24 +219,20 @@ fn answer(stream: &mut impl Connection, board: &Board, may_trigger: bool) -> std
     stream.flush()
 }
 
-/// The request's first line; none where it does not end in time or in size.
-fn read_request(stream: &mut impl Connection) -> std::io::Result<Option<String>> {
-    let (start, mut octets) = (Instant::now(), Vec::new());
-    while !octets.windows(4).any(|end| end == b"\r\n\r\n") {
-        let left = PATIENCE.saturating_sub(start.elapsed());
-        if left.is_zero() || octets.len() as u64 > MOST_REQUEST {
-            return Ok(None);
-        }
-        stream.limit(left)?;
+/// The request up to its empty line; none where that does not come in time or in size.
+fn read_request(stream: &mut impl Read) -> std::io::Result<Option<String>> {
+    let mut bytes = Vec::new();
+    while !bytes.windows(4).any(|end| end == b"\r\n\r\n") {
         let mut part = [0; 1_024];
         match stream.read(&mut part)? {
             0 => return Ok(None),
-            count => octets.extend_from_slice(&part[..count]),
+            count => bytes.extend_from_slice(&part[..count]),
+        }
+        if bytes.len() as u64 > MOST_REQUEST {
+            return Ok(None);
         }
     }
-    stream.limit(PATIENCE)?;
-    let text = String::from_utf8_lossy(&octets);
-    Ok(text.lines().next().map(str::to_owned))
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 /// What a watch says when it ends.
@@ -208,7 +268,7 @@ pub(crate) fn ask(socket: &Path, method: &str, target: &str) -> anyhow::Result<S
 /// The first line of the answer, and its body.
 fn exchange(socket: &Path, method: &str, target: &str) -> std::io::Result<(String, String)> {
     let mut stream = UnixStream::connect(socket)?;
-    stream.limit(PATIENCE * 2)?;
+    stream.limit(PATIENCE)?;
     let request = format!("{method} {target} HTTP/1.1\r\nHost: watch\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
@@ -221,15 +281,14 @@ fn exchange(socket: &Path, method: &str, target: &str) -> std::io::Result<(Strin
 mod tests {
     use super::*;
 
-    /// A connection that has said `request`.
-    fn talk(request: &[u8], may_trigger: bool) -> String {
-        let (mut here, mut there) = UnixStream::pair().unwrap();
+    /// A connection that has said `request`, here or, by its access, at an address.
+    fn talk(request: &[u8], access: Option<&Access>) -> String {
+        let (mut here, there) = UnixStream::pair().unwrap();
         let board = Board::default();
         board.receiver("a", |state| state.watched = true);
         here.write_all(request).unwrap();
         here.shutdown(std::net::Shutdown::Write).unwrap();
-        answer(&mut there, &board, may_trigger).unwrap();
-        drop(there);
+        answer(&mut Timed::new(there), &board, access).unwrap();
         let mut answer = Vec::new();
         // What was not read of a request resets the connection.
         let end = here.read_to_end(&mut answer).map_err(|error| error.kind());
@@ -239,20 +298,21 @@ mod tests {
 
     #[test]
     fn requests_are_answered_and_triggers_come_over_the_unix_socket_alone() {
-        let metrics = talk(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", false);
+        let address = Access::default();
+        let metrics = talk(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", Some(&address));
         assert!(metrics.starts_with("HTTP/1.1 200 OK\r\n") && metrics.ends_with("# EOF\n"), "{metrics}");
-        assert!(talk(b"POST /trigger HTTP/1.1\r\n\r\n", true).starts_with("HTTP/1.1 202"));
-        assert!(talk(b"POST /trigger?receiver=b HTTP/1.1\r\n\r\n", true).starts_with("HTTP/1.1 404"));
-        assert!(talk(b"POST /trigger HTTP/1.1\r\n\r\n", false).starts_with("HTTP/1.1 403"));
-        assert!(talk(b"PUT /metrics HTTP/1.1\r\n\r\n", true).starts_with("HTTP/1.1 405"));
-        assert!(talk(b"GET /../../etc/passwd HTTP/1.1\r\n\r\n", true).starts_with("HTTP/1.1 404"));
+        assert!(talk(b"POST /trigger HTTP/1.1\r\n\r\n", None).starts_with("HTTP/1.1 202"));
+        assert!(talk(b"POST /trigger?receiver=b HTTP/1.1\r\n\r\n", None).starts_with("HTTP/1.1 404"));
+        assert!(talk(b"POST /trigger HTTP/1.1\r\n\r\n", Some(&address)).starts_with("HTTP/1.1 403"));
+        assert!(talk(b"PUT /metrics HTTP/1.1\r\n\r\n", None).starts_with("HTTP/1.1 405"));
+        assert!(talk(b"GET /../../etc/passwd HTTP/1.1\r\n\r\n", None).starts_with("HTTP/1.1 404"));
     }
 
     #[test]
     fn hostile_requests_get_no_answer_and_take_no_memory() {
-        assert_eq!(talk(b"GET /metrics", true), "");
-        assert_eq!(talk(&[0xff; 20_000], true), "");
-        assert!(talk(b"\r\n\r\n", true).starts_with("HTTP/1.1 404"));
+        assert_eq!(talk(b"GET /metrics", None), "");
+        assert_eq!(talk(&[0xff; 20_000], None), "");
+        assert!(talk(b"\r\n\r\n", None).starts_with("HTTP/1.1 404"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Lines and numbers of OpenMetrics text 1.0.
 
-use crate::judge::{BOUNDS_US, Histogram};
+use crate::judge::{BOUNDS_US, Exemplar, Histogram};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -62,6 +62,24 @@ impl<T> Rows<'_, T> {
         }
     }
 
+    /// A counter of incidents by cause, with the latest of each.
+    pub(super) fn incidents(
+        &self,
+        out: &mut String,
+        name: &str,
+        help: &str,
+        which: impl Fn(&T) -> (&BTreeMap<String, u64>, &BTreeMap<String, Exemplar>),
+    ) {
+        family(out, name, "counter", "", help);
+        for (labels, state) in self.each() {
+            let (counts, exemplars) = which(state);
+            for (cause, count) in counts {
+                let example = exemplars.get(cause).map(|exemplar| example(exemplar, 1.0)).unwrap_or_default();
+                line(out, format_args!("{name}_total{{{labels},cause=\"{cause}\"}} {count}{example}"));
+            }
+        }
+    }
+
     /// Label and state of each row: `receiver="studio"`.
     pub(super) fn each(&self) -> impl Iterator<Item = (String, &T)> {
         self.states.iter().map(|(name, state)| (format!("{}=\"{name}\"", self.label), state))
@@ -70,27 +88,37 @@ impl<T> Rows<'_, T> {
 
 /// Lines of one histogram of a family.
 pub(super) fn histogram(out: &mut String, name: &str, labels: &str, histogram: &Histogram) {
-    let Histogram { counts, sum_ns } = histogram;
-    buckets(out, name, labels, BOUNDS_US.iter().map(|us| us * 1_000), counts, *sum_ns);
+    let Histogram { counts, sum_ns, exemplars } = histogram;
+    let example = |bucket: usize| {
+        let of_bucket = exemplars.get(&bucket);
+        of_bucket.map(|(ns, exemplar)| example(exemplar, seconds(*ns))).unwrap_or_default()
+    };
+    buckets(out, name, labels, BOUNDS_US.iter().map(|us| us * 1_000), (counts, *sum_ns), example);
 }
 
-/// The same of counts in any buckets, the last one above all bounds.
+/// An incident behind a sample, with a value that the sample counts ("exemplars" of the specification).
+fn example(Exemplar { incident, realtime_ns }: &Exemplar, value: f64) -> String {
+    let ms = realtime_ns.div_euclid(1_000_000);
+    let (seconds, ms) = (ms.div_euclid(1_000), ms.rem_euclid(1_000));
+    format!(" # {{incident=\"{incident}\"}} {value} {seconds}.{ms:03}")
+}
+
+/// The same of counts in any buckets, the last one above all bounds, with an example of a bucket where there is one.
 pub(super) fn buckets(
     out: &mut String,
     name: &str,
     labels: &str,
     bounds_ns: impl Iterator<Item = u64>,
-    counts: &[u64],
-    sum_ns: u64,
+    (counts, sum_ns): (&[u64], u64),
+    example: impl Fn(usize) -> String,
 ) {
     let mut count = 0;
-    for (bound_ns, more) in bounds_ns.zip(counts) {
+    let bounds = bounds_ns.map(canonical).chain(["+Inf".to_owned()]);
+    for (bucket, (bound, more)) in bounds.zip(counts).enumerate() {
         count += more;
-        let bound = canonical(bound_ns);
-        line(out, format_args!("{name}_bucket{{{labels},le=\"{bound}\"}} {count}"));
+        let example = example(bucket);
+        line(out, format_args!("{name}_bucket{{{labels},le=\"{bound}\"}} {count}{example}"));
     }
-    count += counts.last().unwrap_or(&0);
-    line(out, format_args!("{name}_bucket{{{labels},le=\"+Inf\"}} {count}"));
     line(out, format_args!("{name}_count{{{labels}}} {count}"));
     line(out, format_args!("{name}_sum{{{labels}}} {}", seconds(sum_ns)));
 }

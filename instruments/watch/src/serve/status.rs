@@ -15,7 +15,8 @@ pub(super) fn page(figures: &Figures) -> String {
         } else {
             "not watched".to_owned()
         };
-        let _ = writeln!(out, "{name}: {held}: {}", state.words);
+        let silent = if state.silent { "; no packet comes" } else { "" };
+        let _ = writeln!(out, "{name}: {held}: {}{silent}", state.words);
         let _ = writeln!(
             out,
             "  {}, {} missing, {} dropped; {}, {} more alike; {} not kept, {} not borne out",

@@ -66,7 +66,9 @@ fn incidents(out: &mut String, of: &Rows<'_, ThreadsState>) {
     let triggers = |state: &ThreadsState| state.outcomes.triggers.values().sum();
     of.counter(out, "quaver_watch_wait_triggers", "Windows with a wait above the limit.", triggers);
     let help = "Incidents of a wait kept, by leading cause.";
-    of.by_cause(out, ("quaver_watch_wait_incidents", ""), help, |state| &state.outcomes.incidents);
+    of.incidents(out, "quaver_watch_wait_incidents", help, |state| {
+        (&state.outcomes.incidents, &state.outcomes.exemplars)
+    });
     let help = "Incidents of a wait counted in an earlier one of the same cause.";
     of.by_cause(out, ("quaver_watch_folded_wait_incidents", ""), help, |state| &state.outcomes.folded);
     let help = "Time of the longest waits of incidents, by cause.";

@@ -1,6 +1,7 @@
 //! Which control group the settings name, as the kernel tells groups apart.
 
 use crate::config::ThreadsSettings;
+use quaver_host::quota::{GroupMount, group_mounts};
 use quaver_host::root::HostRoot;
 use std::os::unix::fs::MetadataExt as _;
 
@@ -19,38 +20,13 @@ pub(super) struct ControlGroup {
     pub(super) unified: bool,
 }
 
-/// A mounted hierarchy.
-#[derive(Debug, PartialEq, Eq)]
-struct Mount<'a> {
-    part: &'a str,
-    point: &'a str,
-    unified: bool,
-}
-
-/// The mounted hierarchies that threads are told apart by: version 2, and that of the controller `cpu`.
-fn mounts(mountinfo: &str) -> Vec<Mount<'_>> {
-    mountinfo.lines().filter_map(parse).collect()
-}
-
-/// A line of `/proc/self/mountinfo` (proc(5)).
-fn parse(line: &str) -> Option<Mount<'_>> {
-    let (place, kind) = line.split_once(" - ")?;
-    let mut place = place.split(' ');
-    let (part, point) = (place.nth(3)?, place.next()?);
-    let mut kind = kind.split(' ');
-    let (filesystem, options) = (kind.next()?, kind.nth(1)?);
-    let unified = filesystem == "cgroup2";
-    let has_cpu = filesystem == "cgroup" && options.split(',').any(|option| option == "cpu");
-    (unified || has_cpu).then_some(Mount { part, point, unified })
-}
-
 /// The group that a table names, as it is now.
 ///
 /// # Errors
 /// There is none; the message says what to do.
 pub(super) fn find(table: &ThreadsSettings, root: &HostRoot) -> Result<ControlGroup, String> {
     let mountinfo = root.text("proc/self/mountinfo").unwrap_or_default();
-    let mounts = mounts(&mountinfo);
+    let mounts = group_mounts(&mountinfo);
     if table.pid.is_some() || table.comm.is_some() {
         return process(table, root);
     }
@@ -84,9 +60,9 @@ fn process(table: &ThreadsSettings, root: &HostRoot) -> Result<ControlGroup, Str
 }
 
 /// Hierarchy and level of a group's directory.
-fn place(path: &str, mounts: &[Mount<'_>]) -> Option<(bool, u32)> {
-    let inside = |mount: &Mount<'_>| {
-        let rest = path.strip_prefix(mount.point)?;
+fn place(path: &str, mounts: &[GroupMount]) -> Option<(bool, u32)> {
+    let inside = |mount: &GroupMount| {
+        let rest = path.strip_prefix(mount.point.as_str())?;
         (rest.is_empty() || rest.starts_with('/')).then(|| rest.to_owned())
     };
     let (mount, rest) = mounts
@@ -94,11 +70,11 @@ fn place(path: &str, mounts: &[Mount<'_>]) -> Option<(bool, u32)> {
         .filter_map(|mount| Some((mount, inside(mount)?)))
         .max_by_key(|(mount, _)| mount.point.len())?;
     let depth = |path: &str| path.split('/').filter(|part| !part.is_empty()).count() as u32;
-    Some((mount.unified, depth(mount.part) + depth(&rest)))
+    Some((mount.unified, depth(&mount.part) + depth(&rest)))
 }
 
 /// Directory of a unit's group, of version 2 where there is one.
-fn of_unit(unit: &str, root: &HostRoot, mounts: &[Mount<'_>]) -> Option<String> {
+fn of_unit(unit: &str, root: &HostRoot, mounts: &[GroupMount]) -> Option<String> {
     let processes = root.names("proc").into_iter().filter(|name| name.parse::<u32>().is_ok());
     let groups: Vec<String> =
         processes.filter_map(|process| root.text(&format!("proc/{process}/cgroup"))).collect();
@@ -119,7 +95,8 @@ fn of_unit(unit: &str, root: &HostRoot, mounts: &[Mount<'_>]) -> Option<String> 
             let end = whole.find(&format!("/{unit}/"))? + 1 + unit.len();
             Some(whole[..end].to_owned())
         })?;
-        let inside = if mount.part == "/" { Some(group.as_str()) } else { group.strip_prefix(mount.part) };
+        let inside =
+            if mount.part == "/" { Some(group.as_str()) } else { group.strip_prefix(mount.part.as_str()) };
         Some(format!("{}{}", mount.point, inside?))
     })
 }
@@ -136,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_directory_is_placed_in_its_hierarchy_and_others_are_none() {
-        let mounts = mounts(MOUNTS);
+        let mounts = group_mounts(MOUNTS);
         let at = |path: &str| place(path, &mounts);
         assert_eq!(at("/sys/fs/cgroup/cpu,cpuacct/a/b"), Some((false, 2)));
         assert_eq!(at("/sys/fs/cgroup/unified"), Some((true, 1)));
@@ -156,7 +133,7 @@ mod tests {
         process(7, "4:cpu,cpuacct:/system.slice/tone.service\n0::/box/system.slice/tone.service/sub");
         process(8, "4:cpu,cpuacct:/system.slice/old.service\n0::/");
         let root = HostRoot::at(place.path());
-        let unit = |name: &str| of_unit(name, &root, &mounts(MOUNTS));
+        let unit = |name: &str| of_unit(name, &root, &group_mounts(MOUNTS));
         assert_eq!(unit("tone.service").as_deref(), Some("/sys/fs/cgroup/unified/system.slice/tone.service"));
         assert_eq!(
             unit("old.service").as_deref(),

@@ -11,6 +11,7 @@ use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
 use quaver_host::trace::{TraceCounts, TraceSpec, Tracer};
 use quaver_instrument::args::TierName;
+use quaver_instrument::holes::Holes;
 use quaver_instrument::host_state::HostState;
 use quaver_instrument::names::name_threads;
 use quaver_instrument::tier;
@@ -29,6 +30,7 @@ pub(super) struct Recorder {
     flight: FlightRecorder,
     traced: Vec<u16>,
     host: Arc<HostFacts>,
+    holes: Holes,
     /// Counters at each look, oldest first.
     looks: VecDeque<Look>,
 }
@@ -80,6 +82,7 @@ impl Recorder {
             flight: FlightRecorder::new(now_ns(), keep, most_bytes, BTreeSet::new()),
             traced,
             host: Arc::new(HostFacts::read(&HostRoot::system())),
+            holes: Holes::begin(0, now_ns()),
             looks: VecDeque::from([Look::now(0)]),
         }))
     }
@@ -89,6 +92,7 @@ impl Recorder {
         self.tracer.drain(&mut self.flight)?;
         let now_ns = now_ns();
         self.flight.end_reading(now_ns);
+        self.holes.look(self.tracer.events_lost(), now_ns);
         if may_trim {
             self.flight.trim(now_ns);
         }
@@ -157,7 +161,12 @@ impl Recorder {
             host: Arc::clone(&self.host),
             counts: TraceCounts { events_lost: counts.events_lost.saturating_sub(lost_before), ..counts },
             // The quota that was read is this program's own. That of a thread shows in its records.
-            circumstances: Circumstances { own_threads, quota_stops: 0, ..circumstances.unwrap_or_default() },
+            circumstances: Circumstances {
+                own_threads,
+                quota_stops: 0,
+                holes: self.holes.until(end_ns),
+                ..circumstances.unwrap_or_default()
+            },
         })
     }
 }

@@ -195,6 +195,8 @@ fn analyze(wait: WaitFacts, run: &mut NoiseRun, host: &TicklessHost) -> (WaitSum
         None => (wait.thread, wait.cpu, wait.realtime),
     };
     if wait.lock.is_none() {
+        // Since then it could run, whatever it did before.
+        run.circumstances.holes.retain(|(_, end_ns)| *end_ns > start_ns);
         run.events.push(EventRecord {
             start_ns: start_ns.max(0) as u64,
             end_ns: start_ns.max(0) as u64,
@@ -236,4 +238,49 @@ fn last_cpu(events: &[EventRecord], thread: u32, until_ns: i64) -> Option<u16> {
         event.kind == EventKind::Thread as u8 && event.id == thread && (event.start_ns as i64) < until_ns
     };
     events.iter().filter(is_run).max_by_key(|event| event.start_ns).map(|event| event.cpu)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaver_abi::record::OffCpu;
+
+    /// A normal thread waited from 5 to 9 us while a hog ran; the causes' times, and what is unexplained.
+    fn waited(holes: &[(i64, i64)]) -> (Vec<(String, i64)>, i64) {
+        let run = |id, start_ns, end_ns, off: OffCpu| EventRecord {
+            start_ns,
+            end_ns,
+            id,
+            aux: 120,
+            kind: EventKind::Thread as u8,
+            detail: off as u8,
+            ..EventRecord::default()
+        };
+        let mut measured = NoiseRun {
+            events: vec![
+                run(7, 1_000, 2_000, OffCpu::Blocked),
+                run(8, 2_000, 9_000, OffCpu::Preempted),
+                run(7, 9_000, 10_000, OffCpu::Blocked),
+            ],
+            ..NoiseRun::default()
+        };
+        measured.circumstances.holes = holes.to_vec();
+        let wait = WaitFacts { thread: 7, end_ns: 9_000, wait_ns: 4_000, ..WaitFacts::default() };
+        let (summary, _) = analyze(wait, &mut measured, &TicklessHost::default());
+        let causes = summary
+            .causes
+            .iter()
+            .map(|cause| (cause.source.clone(), cause.time_ns - cause.entry_exit_ns))
+            .collect();
+        (causes, summary.unexplained.time_ns)
+    }
+
+    #[test]
+    fn records_that_were_lost_before_a_wait_are_nothing_to_it_and_those_lost_in_it_make_the_rest_unknown() {
+        let hog = |ns| vec![("cfs-preempt".to_owned(), ns)];
+        assert_eq!(waited(&[]), (hog(4_000), 0));
+        assert_eq!(waited(&[(2_500, 4_000)]), (hog(4_000), 0));
+        // 500 ns of it may be the way out of what was recorded last.
+        assert_eq!(waited(&[(6_000, 6_500)]), (hog(1_000), 2_500));
+    }
 }

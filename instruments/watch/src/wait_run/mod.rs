@@ -61,21 +61,15 @@ impl Analyzed for WaitDigest {
     fn store(&self, run: &RunDir) -> anyhow::Result<()> {
         self.write_waits(run)?;
         run.write_summary(&self.summary)?;
-        quaver_instrument::results::store_report(run, |out| self.write_html(run, out))
+        quaver_instrument::results::store_report(run, &self.document(run)?)
     }
 
     fn summary(&self) -> anyhow::Result<Value> {
         Ok(serde_json::to_value(&self.summary)?)
     }
 
-    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
-        let mut document = page::document(self);
-        document.report_path = run.report().is_file().then(|| run.report().display().to_string());
-        Ok(document)
-    }
-
-    fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
-        Ok(quaver_view::write_html(out, &page::document(self))?)
+    fn document(&self, _: &RunDir) -> anyhow::Result<Document> {
+        Ok(page::document(self))
     }
 
     fn write_perfetto(&self, _: &RunDir, _: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<bool> {

@@ -4,11 +4,12 @@ use super::init::note;
 use super::{Blocking, outcome_of};
 use crate::marks::{self, Call, Marked};
 use crate::real::Object;
-use crate::ring;
+use crate::stack::Caller;
+use crate::{arch, ring};
 use libc::{c_int, c_uint};
 use quaver_abi::sync::SyncKind;
 
-pub(crate) unsafe extern "C-unwind" fn wait(barrier: Object, site: usize) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn wait(barrier: Object, caller: Caller) -> c_int {
     let make = || library!(barrier_wait(barrier) or libc::ENOSYS);
     let Some(thread) = ring::current() else {
         return marks::around(Marked::new(Call::Barrier, barrier as usize), make);
@@ -17,13 +18,14 @@ pub(crate) unsafe extern "C-unwind" fn wait(barrier: Object, site: usize) -> c_i
         entry: SyncKind::BarrierEntry,
         exit: SyncKind::BarrierExit,
         object: barrier as u64,
-        site: site as u64,
+        caller,
         detail: 0,
         flags: 0,
     };
-    thread.put(call.entry());
+    let entered = arch::cycles();
+    thread.put_at(entered, call.entry());
     let result = make();
-    thread.put(call.exit(outcome_of(result)));
+    call.returns(thread, entered, outcome_of(result));
     result
 }
 
@@ -31,11 +33,11 @@ pub(crate) unsafe extern "C-unwind" fn init(
     barrier: Object,
     attributes: Object,
     parties: c_uint,
-    site: usize,
+    caller: Caller,
 ) -> c_int {
     let result = library!(barrier_init(barrier, attributes, parties) or libc::ENOSYS);
     if result == 0 {
         marks::made(Call::Barrier, barrier as usize, parties as usize);
     }
-    note(result, barrier, site)
+    note(result, barrier, caller)
 }

@@ -3,6 +3,7 @@
 
 use super::{condition, mutex, thread};
 use crate::real::{Object, Time};
+use crate::stack::Caller;
 use libc::{c_int, c_void};
 
 const SUCCESS: c_int = 0;
@@ -22,49 +23,49 @@ fn named(result: c_int) -> c_int {
     }
 }
 
-pub(crate) unsafe extern "C-unwind" fn mtx_lock(mutex: Object, site: usize) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn mtx_lock(mutex: Object, caller: Caller) -> c_int {
     // SAFETY: what the program passed; here and below, a `mtx_t` is a `pthread_mutex_t`, and so on.
-    named(unsafe { mutex::lock(mutex, site) })
+    named(unsafe { mutex::lock(mutex, caller) })
 }
 
-pub(crate) unsafe extern "C-unwind" fn mtx_trylock(mutex: Object, site: usize) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn mtx_trylock(mutex: Object, caller: Caller) -> c_int {
     // SAFETY: as above.
-    named(unsafe { mutex::trylock(mutex, site) })
+    named(unsafe { mutex::trylock(mutex, caller) })
 }
 
-pub(crate) unsafe extern "C-unwind" fn mtx_timedlock(mutex: Object, until: Time, site: usize) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn mtx_timedlock(mutex: Object, until: Time, caller: Caller) -> c_int {
     // SAFETY: as above.
-    named(unsafe { mutex::timedlock(mutex, until, site) })
+    named(unsafe { mutex::timedlock(mutex, until, caller) })
 }
 
-pub(crate) unsafe extern "C-unwind" fn mtx_unlock(mutex: Object, site: usize) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn mtx_unlock(mutex: Object, caller: Caller) -> c_int {
     // SAFETY: as above.
-    named(unsafe { mutex::unlock(mutex, site) })
+    named(unsafe { mutex::unlock(mutex, caller) })
 }
 
-pub(crate) unsafe extern "C-unwind" fn cnd_wait(condition: Object, mutex: Object, site: usize) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn cnd_wait(condition: Object, mutex: Object, caller: Caller) -> c_int {
     // SAFETY: as above.
-    named(unsafe { condition::wait(condition, mutex, site) })
+    named(unsafe { condition::wait(condition, mutex, caller) })
 }
 
 pub(crate) unsafe extern "C-unwind" fn cnd_timedwait(
     condition: Object,
     mutex: Object,
     until: Time,
-    site: usize,
+    caller: Caller,
 ) -> c_int {
     // SAFETY: as above.
-    named(unsafe { condition::timedwait(condition, mutex, until, site) })
+    named(unsafe { condition::timedwait(condition, mutex, until, caller) })
 }
 
-pub(crate) unsafe extern "C-unwind" fn cnd_signal(condition: Object, site: usize) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn cnd_signal(condition: Object, caller: Caller) -> c_int {
     // SAFETY: as above.
-    named(unsafe { condition::signal(condition, site) })
+    named(unsafe { condition::signal(condition, caller) })
 }
 
-pub(crate) unsafe extern "C-unwind" fn cnd_broadcast(condition: Object, site: usize) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn cnd_broadcast(condition: Object, caller: Caller) -> c_int {
     // SAFETY: as above.
-    named(unsafe { condition::broadcast(condition, site) })
+    named(unsafe { condition::broadcast(condition, caller) })
 }
 
 /// The start routine returns an `int`: the lower half of what one of POSIX returns, and all that [`thrd_join`] looks at.
@@ -72,20 +73,20 @@ pub(crate) unsafe extern "C-unwind" fn thrd_create(
     into: *mut libc::pthread_t,
     routine: crate::real::Routine,
     argument: *mut c_void,
-    site: usize,
+    caller: Caller,
 ) -> c_int {
     // SAFETY: as above; both kinds of routine take an address and return in the same register.
-    named(unsafe { thread::create(into, std::ptr::null_mut(), routine, argument, site) })
+    named(unsafe { thread::create(into, std::ptr::null_mut(), routine, argument, caller) })
 }
 
 pub(crate) unsafe extern "C-unwind" fn thrd_join(
     child: libc::pthread_t,
     result: *mut c_int,
-    site: usize,
+    caller: Caller,
 ) -> c_int {
     let mut value = std::ptr::null_mut();
     // SAFETY: as above; the value is ours.
-    let ended = unsafe { thread::join(child, &raw mut value, site) };
+    let ended = unsafe { thread::join(child, &raw mut value, caller) };
     if ended == 0 && !result.is_null() {
         // SAFETY: where the program wants it.
         unsafe { result.write(value as usize as c_int) };

@@ -1,7 +1,8 @@
 //! Futexes that a program uses itself, through the C library's `syscall`: C++ atomics, Rust's locks.
 
 use super::{Blocking, outcome_by_errno};
-use crate::{ring, system};
+use crate::stack::{self, Caller};
+use crate::{arch, ring, system};
 use quaver_abi::sync::{SyncKind, SyncOutcome};
 
 /// What the C library's `syscall` does where the kernel says an error.
@@ -19,7 +20,7 @@ pub(crate) unsafe extern "C-unwind" fn futex(
     time: usize,
     word2: usize,
     value3: usize,
-    site: usize,
+    caller: Caller,
 ) -> isize {
     let make = || library!(system_call(number, word, operation, value, time, word2, value3) or -1);
     let kinds = match operation as i32 & libc::FUTEX_CMD_MASK {
@@ -33,16 +34,23 @@ pub(crate) unsafe extern "C-unwind" fn futex(
         entry: kinds.0,
         exit: kinds.1,
         object: word as u64,
-        site: site as u64,
+        caller,
         detail: if wakes { value as u32 } else { 0 },
         flags: 0,
     };
-    thread.put(call.entry());
+    let entered = arch::cycles();
+    thread.put_at(entered, call.entry());
     let result = make();
     let outcome = if result >= 0 { SyncOutcome::Ok } else { outcome_by_errno(-1) };
-    if wakes {
-        call.detail = u32::try_from(result).unwrap_or(0);
+    if !wakes {
+        call.returns(thread, entered, outcome);
+        return result;
     }
-    thread.put(call.exit(outcome));
+    let returned = arch::cycles();
+    if result > 0 {
+        stack::woke(thread, caller, entered, returned);
+    }
+    call.detail = u32::try_from(result).unwrap_or(0);
+    thread.put_at(returned, call.exit(outcome));
     result
 }

@@ -8,9 +8,10 @@
 use super::{Blocking, CONTENDED, outcome_of, sample};
 use crate::marks::{self, Call, Marked};
 use crate::ring::{self, Event, Ring};
+use crate::stack::{self, Caller};
 use crate::{arch, shared, waiters};
 use libc::c_int;
-use quaver_abi::sync::{SyncKind, SyncObject, SyncOutcome, outcome_flags};
+use quaver_abi::sync::{OWNER_SHIFT, SyncKind, SyncObject, SyncOutcome, outcome_flags};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A mutex of glibc that somebody may wait for.
@@ -20,14 +21,14 @@ const MAY_WAIT: u32 = 2;
 #[derive(Clone, Copy)]
 pub(crate) struct Lock {
     pub(crate) address: usize,
-    pub(crate) site: usize,
+    pub(crate) caller: Caller,
     pub(crate) object: SyncObject,
     pub(crate) for_reading: bool,
 }
 
 impl Lock {
-    pub(crate) fn exclusive(address: usize, site: usize, object: SyncObject) -> Self {
-        Self { address, site, object, for_reading: false }
+    pub(crate) fn exclusive(address: usize, caller: Caller, object: SyncObject) -> Self {
+        Self { address, caller, object, for_reading: false }
     }
 
     /// Whether the C library itself has noted that somebody may wait: who takes a mutex again inside a wait on a
@@ -70,7 +71,7 @@ impl Lock {
         arch::count(self.free_count(thread.ring()));
         let is_due = thread.samples().are_due();
         if is_due || waiters::any(waiters::of(self.address)) {
-            sample::take(thread, self.address, self.site, self.kind(), is_due);
+            sample::take(thread, self.address, self.caller.site(), self.kind(), is_due);
         }
     }
 
@@ -89,7 +90,7 @@ impl Lock {
             entry,
             exit,
             object: self.address as u64,
-            site: self.site as u64,
+            caller: self.caller,
             detail: self.object as u32,
             flags: CONTENDED,
         }
@@ -107,7 +108,7 @@ pub(crate) fn lock(lock: Lock, attempt: impl Fn() -> c_int, wait: impl FnOnce() 
         return 0;
     }
     // In registers: as a whole it would be written to memory, at the cost of those who find the lock free.
-    not_free(thread, found, lock.address, lock.site, lock.kind(), attempt, wait)
+    not_free(thread, found, lock.address, lock.caller, lock.kind(), attempt, wait)
 }
 
 /// The call as it came, marked where a tracer listens.
@@ -123,20 +124,22 @@ fn not_free(
     thread: &'static ring::Thread,
     found: c_int,
     address: usize,
-    site: usize,
+    caller: Caller,
     (object, for_reading): (SyncObject, bool),
     attempt: impl Fn() -> c_int,
     wait: impl FnOnce() -> c_int,
 ) -> c_int {
-    let lock = Lock { address, site, object, for_reading };
+    let lock = Lock { address, caller, object, for_reading };
     match found {
         libc::EOWNERDEAD => {
             lock.was_free(thread);
             return libc::EOWNERDEAD;
         }
         libc::EBUSY => {}
-        // Misuse, or a limit: the real call knows what to say.
-        _ => return wait(),
+        // The C library has no try.
+        libc::ENOSYS => return wait(),
+        // Misuse, or a limit. Not asked again: a try that fails may leave the thread with a ceiling's priority, and the next succeeds.
+        refused => return refused,
     }
     let slot = waiters::of(lock.address);
     // Before the look that finds the lock taken: whoever gives it back after that does so after this instant.
@@ -149,9 +152,10 @@ fn not_free(
         }
         _ => {
             let call = lock.call();
-            thread.put_at(entered, call.entry());
+            let owner = shared::owner(lock.address, lock.object) << OWNER_SHIFT;
+            thread.put_at(entered, Event { detail: call.detail | owner, ..call.entry() });
             let result = wait();
-            thread.put(call.exit(outcome_of(result)));
+            call.returns(thread, entered, outcome_of(result));
             result
         }
     };
@@ -167,11 +171,11 @@ pub(crate) fn try_lock(lock: Lock, attempt: impl FnOnce() -> c_int) -> c_int {
     match result {
         0 | libc::EOWNERDEAD => {
             if thread.latest().was(lock.address) {
-                row_ends(thread, lock.address, lock.site);
+                row_ends(thread, lock.address, lock.caller.site());
             }
             lock.was_free(thread);
         }
-        libc::EBUSY => failed_again(thread, lock.address, lock.site, lock.object),
+        libc::EBUSY => failed_again(thread, lock.address, lock.caller.site(), lock.object),
         _ => {}
     }
     result
@@ -212,24 +216,24 @@ pub(crate) fn unlock(lock: Lock, give_back: impl FnOnce() -> c_int) -> c_int {
     let first_look = waiters::look(slot);
     // Before the lock itself is touched, which may take long: the call has begun.
     if waiters::is_waited_for(first_look) {
-        return give_back_to_waiter(thread, lock.address, lock.site, lock.object, give_back);
+        return give_back_to_waiter(thread, lock.address, lock.caller, lock.object, give_back);
     }
     let lock = lock.as_held();
     let is_special = lock.object == SyncObject::Mutex && shared::is_special_mutex(lock.address);
     let is_shared = (is_special || lock.object != SyncObject::Mutex) && lock.is_shared();
     if lock.is_marked() || is_shared {
-        return give_back_to_waiter(thread, lock.address, lock.site, lock.object, give_back);
+        return give_back_to_waiter(thread, lock.address, lock.caller, lock.object, give_back);
     }
     if is_special && shared::is_held_again(lock.address) {
         return give_back_one_of_several(thread, give_back);
     }
     if thread.samples().time(lock.address) {
-        sample::give_back(thread, lock.address, lock.site, lock.object);
+        sample::give_back(thread, lock.address, lock.caller.site(), lock.object);
     }
     let result = give_back();
     if waiters::came_since(slot, first_look) {
         let since = waiters::first_since(slot, first_look);
-        given_back_to_newcomer(thread, since, lock.address, lock.site, lock.kind(), result);
+        given_back_to_newcomer(thread, since, lock.address, lock.caller, lock.kind(), result);
     } else if result == 0 {
         arch::count(&thread.ring().free_unlocks);
     }
@@ -259,7 +263,7 @@ fn give_back_one_of_several(thread: &'static ring::Thread, give_back: impl FnOnc
 fn give_back_to_waiter(
     thread: &'static ring::Thread,
     address: usize,
-    site: usize,
+    caller: Caller,
     object: SyncObject,
     give_back: impl FnOnce() -> c_int,
 ) -> c_int {
@@ -267,13 +271,14 @@ fn give_back_to_waiter(
     if object == SyncObject::Mutex && shared::is_held_again(address) {
         return give_back_one_of_several(thread, give_back);
     }
-    let call = unlock_call(Lock::exclusive(address, site, object).as_held());
+    let call = unlock_call(Lock::exclusive(address, caller, object).as_held());
     // The unlock itself ends a hold that is timed.
     if thread.samples().time(address) {
         thread.samples().end_time();
     }
     let result = give_back();
     let returned = arch::cycles_after();
+    stack::keep(thread, caller, entered);
     thread.put_at(entered, call.entry());
     thread.put_at(returned, call.exit(outcome_of(result)));
     result
@@ -287,19 +292,21 @@ fn given_back_to_newcomer(
     thread: &'static ring::Thread,
     since: u64,
     address: usize,
-    site: usize,
+    caller: Caller,
     (object, for_reading): (SyncObject, bool),
     result: c_int,
 ) {
-    let call = unlock_call(Lock { address, site, object, for_reading });
+    let call = unlock_call(Lock { address, caller, object, for_reading });
+    let returned = arch::cycles_after();
+    stack::keep(thread, caller, since);
     thread.put_at(since, call.entry());
-    thread.put_at(arch::cycles_after(), call.exit(outcome_of(result)));
+    thread.put_at(returned, call.exit(outcome_of(result)));
 }
 
 /// Records that a mutex is given back inside a wait on a condition, if somebody waits for it.
 #[inline(always)]
-pub(crate) fn given_back_inside_wait(thread: &ring::Thread, mutex: usize, site: usize) {
-    let lock = Lock::exclusive(mutex, site, SyncObject::Mutex);
+pub(crate) fn given_back_inside_wait(thread: &ring::Thread, mutex: usize, caller: Caller) {
+    let lock = Lock::exclusive(mutex, caller, SyncObject::Mutex);
     let is_timed = thread.samples().time(mutex);
     if waiters::any(waiters::of(mutex)) || lock.is_shared() {
         if is_timed {
@@ -308,9 +315,10 @@ pub(crate) fn given_back_inside_wait(thread: &ring::Thread, mutex: usize, site: 
         let flags = CONTENDED | outcome_flags::INSIDE_WAIT;
         let call = Blocking { flags, ..unlock_call(lock) };
         let now = arch::cycles();
+        stack::keep(thread, caller, now);
         thread.put_at(now, call.entry());
         thread.put_at(now, call.exit(SyncOutcome::Ok));
     } else if is_timed {
-        sample::give_back(thread, mutex, site, SyncObject::Mutex);
+        sample::give_back(thread, mutex, caller.site(), SyncObject::Mutex);
     }
 }

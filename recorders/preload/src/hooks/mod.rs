@@ -1,5 +1,4 @@
-//! What is recorded around each call. Every function takes what the real one takes and, last, the address that
-//! the call returns to.
+//! What is recorded around each call. Every function takes what the real one takes and, last, where it was called from.
 
 /// Calls the library's own function with what the program passed; `or` stands for a library that has none.
 macro_rules! library {
@@ -28,6 +27,7 @@ pub(crate) mod spin;
 pub(crate) mod thread;
 
 use crate::ring::{self, Event, Thread};
+use crate::stack::{self, Caller};
 use crate::{arch, real, system, waiters};
 use libc::{c_int, c_void};
 use quaver_abi::sync::{SyncKind, SyncOutcome, outcome_flags};
@@ -58,7 +58,7 @@ pub(crate) struct Blocking {
     pub(crate) entry: SyncKind,
     pub(crate) exit: SyncKind,
     pub(crate) object: u64,
-    pub(crate) site: u64,
+    pub(crate) caller: Caller,
     pub(crate) detail: u32,
     /// Flags of both records.
     pub(crate) flags: u8,
@@ -70,13 +70,21 @@ impl Blocking {
             kind: self.entry,
             outcome: self.flags,
             object: self.object,
-            site: self.site,
+            site: self.caller.site() as u64,
             detail: self.detail,
         }
     }
 
     pub(crate) fn exit(&self, outcome: SyncOutcome) -> Event {
         Event { kind: self.exit, outcome: self.flags | outcome as u8, ..self.entry() }
+    }
+
+    /// Records that it returns now, with the stack of a wait that was long.
+    #[inline(always)]
+    pub(crate) fn returns(&self, thread: &Thread, entered: u64, outcome: SyncOutcome) {
+        let returned = arch::cycles();
+        stack::waited(thread, self.caller, entered, returned);
+        thread.put_at(returned, self.exit(outcome));
     }
 }
 
@@ -135,7 +143,7 @@ pub(crate) fn cancellable_since(
         // SAFETY: pops what was pushed above, without running it.
         unsafe { pop(library, 0) };
     }
-    thread.put(call.exit(outcome(result)));
+    call.returns(thread, entered, outcome(result));
     if let Some(slot) = slot {
         waiters::leave(slot);
     }

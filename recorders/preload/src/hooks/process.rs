@@ -1,5 +1,6 @@
 //! The end of the image without destructors, and what the program restricts itself to: system calls, address space.
 
+use crate::stack::Caller;
 use crate::{real, segment, start, system};
 use libc::{c_int, c_uint};
 use quaver_abi::sync::SyncEnd;
@@ -7,7 +8,7 @@ use quaver_abi::sync::SyncEnd;
 /// RLIMIT_AS as the kernel has it; C libraries differ in the type of it.
 const ADDRESS_SPACE: c_uint = 9;
 
-pub(crate) unsafe extern "C-unwind" fn immediate_exit(status: c_int, _site: usize) -> ! {
+pub(crate) unsafe extern "C-unwind" fn immediate_exit(status: c_int, _: Caller) -> ! {
     start::end(SyncEnd::ImmediateExit);
     if let Some(real) = real::immediate_exit() {
         // SAFETY: takes a number and does not return.
@@ -28,7 +29,6 @@ pub(crate) unsafe extern "C-unwind" fn prctl(
     third: usize,
     fourth: usize,
     fifth: usize,
-    _site: usize,
 ) -> c_int {
     if option == libc::PR_SET_SECCOMP {
         system::jail();
@@ -47,7 +47,7 @@ pub(crate) extern "C" fn restricts_itself(operation: u32) {
 pub(crate) unsafe extern "C-unwind" fn setrlimit(
     resource: c_uint,
     limit: *const libc::rlimit,
-    _site: usize,
+    _: Caller,
 ) -> c_int {
     // SAFETY: what the program hands over for the kernel to read.
     unsafe { make_room(resource, limit) };
@@ -60,7 +60,7 @@ pub(crate) unsafe extern "C-unwind" fn prlimit(
     resource: c_uint,
     limit: *const libc::rlimit,
     before: *mut libc::rlimit,
-    _site: usize,
+    _: Caller,
 ) -> c_int {
     // SAFETY: takes nothing.
     if process == 0 || process == unsafe { libc::getpid() } {

@@ -2,15 +2,16 @@
 
 use super::lock::{self, Lock};
 use crate::real::{Object, Time};
+use crate::stack::Caller;
 use libc::c_int;
 use quaver_abi::sync::SyncObject;
 
-fn writing(object: Object, site: usize) -> Lock {
-    Lock::exclusive(object as usize, site, SyncObject::ReadWrite)
+fn writing(object: Object, caller: Caller) -> Lock {
+    Lock::exclusive(object as usize, caller, SyncObject::ReadWrite)
 }
 
-fn reading(object: Object, site: usize) -> Lock {
-    Lock { for_reading: true, ..writing(object, site) }
+fn reading(object: Object, caller: Caller) -> Lock {
+    Lock { for_reading: true, ..writing(object, caller) }
 }
 
 #[inline(always)]
@@ -25,9 +26,9 @@ fn try_write(object: Object) -> c_int {
 
 macro_rules! blocking {
     ($name:ident, $real:ident, $lock:ident, $attempt:ident, ($($argument:ident: $type:ty),*)) => {
-        pub(crate) unsafe extern "C-unwind" fn $name(object: Object, $($argument: $type,)* site: usize) -> c_int {
+        pub(crate) unsafe extern "C-unwind" fn $name(object: Object, $($argument: $type,)* caller: Caller) -> c_int {
             let wait = move || library!($real(object, $($argument),*) or libc::ENOSYS);
-            lock::lock($lock(object, site), move || $attempt(object), wait)
+            lock::lock($lock(object, caller), move || $attempt(object), wait)
         }
     };
 }
@@ -39,15 +40,15 @@ blocking!(wrlock, rwlock_wrlock, writing, try_write, ());
 blocking!(timedwrlock, rwlock_timedwrlock, writing, try_write, (until: Time));
 blocking!(clockwrlock, rwlock_clockwrlock, writing, try_write, (clock: c_int, until: Time));
 
-pub(crate) unsafe extern "C-unwind" fn tryrdlock(object: Object, site: usize) -> c_int {
-    lock::try_lock(reading(object, site), || try_read(object))
+pub(crate) unsafe extern "C-unwind" fn tryrdlock(object: Object, caller: Caller) -> c_int {
+    lock::try_lock(reading(object, caller), || try_read(object))
 }
 
-pub(crate) unsafe extern "C-unwind" fn trywrlock(object: Object, site: usize) -> c_int {
-    lock::try_lock(writing(object, site), || try_write(object))
+pub(crate) unsafe extern "C-unwind" fn trywrlock(object: Object, caller: Caller) -> c_int {
+    lock::try_lock(writing(object, caller), || try_write(object))
 }
 
-pub(crate) unsafe extern "C-unwind" fn unlock(object: Object, site: usize) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn unlock(object: Object, caller: Caller) -> c_int {
     let give_back = move || library!(rwlock_unlock(object) or libc::ENOSYS);
-    lock::unlock(writing(object, site), give_back)
+    lock::unlock(writing(object, caller), give_back)
 }

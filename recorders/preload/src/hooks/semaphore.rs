@@ -3,6 +3,7 @@
 use super::{Blocking, CONTENDED, cancellable_since, outcome_by_errno};
 use crate::marks::{self, Call, Marked};
 use crate::real::{self, Object, Time};
+use crate::stack::{self, Caller};
 use crate::{arch, ring, shared, system, waiters};
 use libc::{c_int, c_uint};
 use quaver_abi::sync::SyncKind;
@@ -18,7 +19,7 @@ fn attempt(semaphore: Object) -> c_int {
 }
 
 #[inline(always)]
-fn wait_by(semaphore: Object, site: usize, make: impl FnOnce() -> c_int) -> c_int {
+fn wait_by(semaphore: Object, caller: Caller, make: impl FnOnce() -> c_int) -> c_int {
     let Some(thread) = ring::current() else {
         return marks::around_cancellable(Marked::new(Call::SemaphoreWait, semaphore as usize), make);
     };
@@ -47,36 +48,36 @@ fn wait_by(semaphore: Object, site: usize, make: impl FnOnce() -> c_int) -> c_in
         entry: SyncKind::SemWaitEntry,
         exit: SyncKind::SemWaitExit,
         object: semaphore as u64,
-        site: site as u64,
+        caller,
         detail: 0,
         flags: CONTENDED,
     };
     cancellable_since(thread, entered, call, Some(slot), outcome_by_errno, make)
 }
 
-pub(crate) unsafe extern "C-unwind" fn wait(semaphore: Object, site: usize) -> c_int {
-    wait_by(semaphore, site, || library!(sem_wait(semaphore) or missing()))
+pub(crate) unsafe extern "C-unwind" fn wait(semaphore: Object, caller: Caller) -> c_int {
+    wait_by(semaphore, caller, || library!(sem_wait(semaphore) or missing()))
 }
 
-pub(crate) unsafe extern "C-unwind" fn timedwait(semaphore: Object, until: Time, site: usize) -> c_int {
-    wait_by(semaphore, site, || library!(sem_timedwait(semaphore, until) or missing()))
+pub(crate) unsafe extern "C-unwind" fn timedwait(semaphore: Object, until: Time, caller: Caller) -> c_int {
+    wait_by(semaphore, caller, || library!(sem_timedwait(semaphore, until) or missing()))
 }
 
 pub(crate) unsafe extern "C-unwind" fn clockwait(
     semaphore: Object,
     clock: c_int,
     until: Time,
-    site: usize,
+    caller: Caller,
 ) -> c_int {
     let make = || library!(sem_clockwait(semaphore, clock, until) or missing());
     // The real call refuses other clocks even where it need not wait.
     if clock != libc::CLOCK_REALTIME && clock != libc::CLOCK_MONOTONIC {
         return make();
     }
-    wait_by(semaphore, site, make)
+    wait_by(semaphore, caller, make)
 }
 
-pub(crate) unsafe extern "C-unwind" fn trywait(semaphore: Object, _site: usize) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn trywait(semaphore: Object, _caller: Caller) -> c_int {
     let Some(thread) = ring::current() else {
         return marks::around(Marked::new(Call::SemaphoreWait, semaphore as usize), || attempt(semaphore));
     };
@@ -89,7 +90,7 @@ pub(crate) unsafe extern "C-unwind" fn trywait(semaphore: Object, _site: usize) 
     result
 }
 
-pub(crate) unsafe extern "C-unwind" fn post(semaphore: Object, site: usize) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn post(semaphore: Object, caller: Caller) -> c_int {
     let make = || library!(sem_post(semaphore) or missing());
     let Some(thread) = ring::current() else {
         return marks::around(Marked::new(Call::Post, semaphore as usize), make);
@@ -99,16 +100,19 @@ pub(crate) unsafe extern "C-unwind" fn post(semaphore: Object, site: usize) -> c
         entry: SyncKind::PostEntry,
         exit: SyncKind::PostExit,
         object: semaphore as u64,
-        site: site as u64,
+        caller,
         detail: 0,
         flags: CONTENDED,
     };
     // As with unlocks, what nobody waits for is not stamped.
     let first_look = waiters::look(slot);
     if waiters::is_waited_for(first_look) || shared::is_semaphore(semaphore as usize) {
-        thread.put(call.entry());
+        let entered = arch::cycles();
+        thread.put_at(entered, call.entry());
         let result = make();
-        thread.put_at(arch::cycles_after(), call.exit(outcome_by_errno(result)));
+        let returned = arch::cycles_after();
+        stack::woke(thread, caller, entered, returned);
+        thread.put_at(returned, call.exit(outcome_by_errno(result)));
         return result;
     }
     let result = make();
@@ -125,11 +129,11 @@ pub(crate) unsafe extern "C-unwind" fn init(
     semaphore: Object,
     shared: c_int,
     value: c_uint,
-    site: usize,
+    caller: Caller,
 ) -> c_int {
     let result = library!(sem_init(semaphore, shared, value) or missing());
     if result == 0 {
         marks::made(Call::Post, semaphore as usize, value as usize);
     }
-    super::init::note(result, semaphore, site)
+    super::init::note(result, semaphore, caller)
 }

@@ -10,6 +10,7 @@ use crate::handoffs::{Handoff, Origin, take_place};
 use crate::marks::{self, Call, Marked};
 use crate::real::{self, Object, Routine, Time};
 use crate::ring::{self, Event};
+use crate::stack::{Caller, LEAST_STACK};
 use crate::{arch, segment};
 use libc::{c_int, c_void};
 use quaver_abi::sync::{SyncKind, SyncOutcome};
@@ -32,7 +33,10 @@ extern "C-unwind" fn run(place: *mut c_void) -> *mut c_void {
     // SAFETY: ours until it is given back below.
     let what = unsafe { (*handoff.what.get()).take() };
     handoff.taken.store(0, Ordering::Release);
-    let Some((routine, argument, origin)) = what else { return std::ptr::null_mut() };
+    let Some((routine, argument, mut origin)) = what else { return std::ptr::null_mut() };
+    if !origin.has_small_stack {
+        origin.stack_top = (&raw const origin).addr();
+    }
     let _ = ring::started(origin);
     let mut ending = Ending { library: [0; 8] };
     let at = (&raw mut ending.library).cast::<c_void>();
@@ -49,12 +53,21 @@ extern "C-unwind" fn run(place: *mut c_void) -> *mut c_void {
     result
 }
 
+/// Whether a thread with these attributes may have a stack smaller than [`LEAST_STACK`].
+fn has_small_stack(attributes: Object) -> bool {
+    let mut octets = 0;
+    // SAFETY: what the program passed for a thread of it; the number is ours.
+    !attributes.is_null()
+        && (unsafe { libc::pthread_attr_getstacksize(attributes.cast(), &raw mut octets) } != 0
+            || octets < LEAST_STACK)
+}
+
 pub(crate) unsafe extern "C-unwind" fn create(
     into: *mut libc::pthread_t,
     attributes: Object,
     routine: Routine,
     argument: *mut c_void,
-    site: usize,
+    caller: Caller,
 ) -> c_int {
     let as_it_came = || library!(create(into, attributes, routine, argument) or libc::EAGAIN);
     let Some(thread) = ring::current() else { return as_it_came() };
@@ -69,7 +82,13 @@ pub(crate) unsafe extern "C-unwind" fn create(
     thread.put(event);
     let result = match take_place() {
         Some(place) => {
-            let origin = Origin { creator: thread.id(), creation, routine: routine as usize as u64 };
+            let origin = Origin {
+                creator: thread.id(),
+                creation,
+                routine: routine as usize as u64,
+                has_small_stack: has_small_stack(attributes),
+                stack_top: 0,
+            };
             // SAFETY: the place is ours until the new thread has begun.
             unsafe { *place.what.get() = Some((routine, argument, origin)) };
             let at = std::ptr::from_ref(place).cast_mut().cast::<c_void>();
@@ -83,11 +102,17 @@ pub(crate) unsafe extern "C-unwind" fn create(
     };
     // What the library put into `*into` is not read: the new thread may have freed that memory by now.
     let outcome = outcome_of(result) as u8;
-    thread.put(Event { kind: SyncKind::CreateExit, outcome, object: 0, site: site as u64, detail: creation });
+    thread.put(Event {
+        kind: SyncKind::CreateExit,
+        outcome,
+        object: 0,
+        site: caller.site() as u64,
+        detail: creation,
+    });
     result
 }
 
-pub(crate) unsafe extern "C-unwind" fn exit(value: *mut c_void, _site: usize) -> ! {
+pub(crate) unsafe extern "C-unwind" fn exit(value: *mut c_void, _: Caller) -> ! {
     if let Some(thread) = ring::current()
         && !thread.is_started_by_us()
     {
@@ -103,41 +128,41 @@ pub(crate) unsafe extern "C-unwind" fn exit(value: *mut c_void, _site: usize) ->
     }
 }
 
-fn join_call(child: libc::pthread_t, site: usize) -> Blocking {
+fn join_call(child: libc::pthread_t, caller: Caller) -> Blocking {
     Blocking {
         entry: SyncKind::JoinEntry,
         exit: SyncKind::JoinExit,
         // A number in glibc, an address in musl.
         object: child as usize as u64,
-        site: site as u64,
+        caller,
         detail: 0,
         flags: 0,
     }
 }
 
 #[inline(always)]
-fn join_by(child: libc::pthread_t, site: usize, make: impl FnOnce() -> c_int) -> c_int {
+fn join_by(child: libc::pthread_t, caller: Caller, make: impl FnOnce() -> c_int) -> c_int {
     let Some(thread) = ring::current() else {
         return marks::around_cancellable(Marked::new(Call::Join, child as usize), make);
     };
-    cancellable(thread, join_call(child, site), None, outcome_of, make)
+    cancellable(thread, join_call(child, caller), None, outcome_of, make)
 }
 
 pub(crate) unsafe extern "C-unwind" fn join(
     child: libc::pthread_t,
     value: *mut *mut c_void,
-    site: usize,
+    caller: Caller,
 ) -> c_int {
-    join_by(child, site, || library!(join(child, value) or libc::ENOSYS))
+    join_by(child, caller, || library!(join(child, value) or libc::ENOSYS))
 }
 
 pub(crate) unsafe extern "C-unwind" fn timedjoin(
     child: libc::pthread_t,
     value: *mut *mut c_void,
     until: Time,
-    site: usize,
+    caller: Caller,
 ) -> c_int {
-    join_by(child, site, || library!(timedjoin(child, value, until) or libc::ENOSYS))
+    join_by(child, caller, || library!(timedjoin(child, value, until) or libc::ENOSYS))
 }
 
 pub(crate) unsafe extern "C-unwind" fn clockjoin(
@@ -145,16 +170,16 @@ pub(crate) unsafe extern "C-unwind" fn clockjoin(
     value: *mut *mut c_void,
     clock: c_int,
     until: Time,
-    site: usize,
+    caller: Caller,
 ) -> c_int {
-    join_by(child, site, || library!(clockjoin(child, value, clock, until) or libc::ENOSYS))
+    join_by(child, caller, || library!(clockjoin(child, value, clock, until) or libc::ENOSYS))
 }
 
 /// A try that finds the thread running is counted; one that joins is recorded.
 pub(crate) unsafe extern "C-unwind" fn tryjoin(
     child: libc::pthread_t,
     value: *mut *mut c_void,
-    site: usize,
+    caller: Caller,
 ) -> c_int {
     let make = || library!(tryjoin(child, value) or libc::ENOSYS);
     let Some(thread) = ring::current() else {
@@ -162,7 +187,7 @@ pub(crate) unsafe extern "C-unwind" fn tryjoin(
     };
     let entered = arch::cycles();
     let result = make();
-    let call = join_call(child, site);
+    let call = join_call(child, caller);
     match result {
         libc::EBUSY => arch::count(&thread.ring().busy_tries),
         _ => {

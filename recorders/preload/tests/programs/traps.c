@@ -197,6 +197,20 @@ static void many(void) {
   MUST(shared == n);
 }
 
+/* A mutex with the ceiling of a priority that no thread of this policy can have: refused, however often it is asked for. */
+static void ceiling(void) {
+  pthread_mutexattr_t attributes;
+  pthread_mutex_t mutex;
+  struct timespec now = {0, 0};
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_PROTECT);
+  pthread_mutexattr_setprioceiling(&attributes, 5);
+  pthread_mutex_init(&mutex, &attributes);
+  int lock = pthread_mutex_lock(&mutex);
+  if (lock == 0) pthread_mutex_unlock(&mutex);
+  printf("%d %d\n", lock, pthread_mutex_timedlock(&mutex, &now));
+}
+
 static void nested(void) {
   pthread_mutex_t *locks = malloc(n * sizeof *locks), again;
   pthread_mutexattr_t attr;
@@ -367,6 +381,7 @@ int main(int argc, char **argv) {
   else if (!strcmp(mode, "timed")) timed();
   else if (!strcmp(mode, "relock")) relock();
   else if (!strcmp(mode, "many")) many();
+  else if (!strcmp(mode, "ceiling")) ceiling();
   else if (!strcmp(mode, "nested")) nested();
   else if (!strcmp(mode, "handlers")) handlers();
   else if (!strcmp(mode, "cancelled")) cancelled();

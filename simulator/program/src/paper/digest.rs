@@ -9,10 +9,9 @@ use quaver_sim::paper::{PaperSummary, Point, PointFigures, claims, slips};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_sync_analysis::bench::BenchSummary;
-use quaver_view::{Document, write_html};
+use quaver_view::Document;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::PathBuf;
 
 /// What the manifest calls such a run.
@@ -114,17 +113,11 @@ impl PaperDigest {
         if let Some(bench) = &self.bench {
             write_bench(run, bench)?;
         }
-        quaver_instrument::results::store_report(run, |out| self.write_html(out))
+        quaver_instrument::results::store_report(run, &self.document)
     }
 
-    /// Writes the report.
-    pub fn write_html(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        Ok(write_html(out, &self.document)?)
-    }
-
-    /// The console page.
-    pub fn page(&self, run: &RunDir) -> Document {
-        let report_path = Some(run.report().display().to_string());
-        Document { report_path, ..self.document.clone() }
+    /// What a person sees of it.
+    pub fn document(&self) -> Document {
+        self.document.clone()
     }
 }

@@ -84,7 +84,12 @@ pub(super) fn run(args: &SimPaperArgs) -> anyhow::Result<ExitCode> {
     let stopped = finished.as_ref().err().map(|error| status_of(error, &[]));
     let ended = stopped.or(interrupt.requested().then_some(ExitCode::Interrupted));
     let found = results::Found::of_run(&value, &run).ended(ended);
-    let code = results::print(&found, || digest.page(&run), args.output.json, &args.output.fail_if)?;
+    let code = results::print(
+        &found,
+        || results::with_report(digest.document(), &run),
+        args.output.json,
+        &args.output.fail_if,
+    )?;
     finished?;
     Ok(code)
 }

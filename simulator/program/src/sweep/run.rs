@@ -150,7 +150,12 @@ pub(super) fn print(run: &RunDir, json: bool, conditions: &[FailIf]) -> anyhow::
     let digest = stored::analyze(run)?;
     digest.store(run)?;
     let summary = serde_json::to_value(&digest.summary)?;
-    results::print(&results::Found::of_run(&summary, run), || digest.page(run), json, conditions)
+    results::print(
+        &results::Found::of_run(&summary, run),
+        || results::with_report(digest.document(), run),
+        json,
+        conditions,
+    )
 }
 
 /// What there is to say where not everything is done: how far it is, and what comes next.

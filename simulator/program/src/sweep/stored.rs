@@ -8,10 +8,9 @@ use quaver_instrument::facts::RunFacts;
 use quaver_instrument::facts::run_facts;
 use quaver_instrument::material::Spans;
 use quaver_store::run::RunDir;
-use quaver_view::{Document, write_html};
+use quaver_view::Document;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::Write;
 
 /// Femtoseconds in a nanosecond.
 const FS_PER_NS: i64 = 1_000_000;
@@ -74,18 +73,11 @@ impl SweepDigest {
 
     /// Writes `report.html`; `summary.json` stays as it was gathered.
     pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
-        quaver_instrument::results::store_report(run, |out| self.write_html(out))
+        quaver_instrument::results::store_report(run, &self.document())
     }
 
-    /// Writes the report.
-    pub fn write_html(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        Ok(write_html(out, &view::document(&self.summary, &self.facts))?)
-    }
-
-    /// The console page.
-    pub fn page(&self, run: &RunDir) -> Document {
-        let mut document = view::document(&self.summary, &self.facts);
-        document.report_path = Some(run.report().display().to_string());
-        document
+    /// What a person sees of it.
+    pub fn document(&self) -> Document {
+        view::document(&self.summary, &self.facts)
     }
 }

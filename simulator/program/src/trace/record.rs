@@ -136,7 +136,8 @@ fn end(launched: &Launched, progress: &Progress, elapsed: Duration) {
 
 fn told(progress: &Progress) -> String {
     let (millions, kilo_octets) = (progress.instructions as f64 / 1e6, progress.octets as f64 / 1e3);
-    format!("{millions:.1} million instructions, {} threads, {kilo_octets:.0} kB", progress.threads)
+    let (threads, several) = (progress.threads, if progress.threads == 1 { "" } else { "s" });
+    format!("{millions:.1} million instructions, {threads} thread{several}, {kilo_octets:.0} kB")
 }
 
 /// Gives the file its name, and says what became of it.

@@ -71,7 +71,7 @@ impl Cure {
             KernelKind::Switch { prev, next, prev_state, priorities: None },
             moment.at_fs,
         );
-        self.units.swap_out(moment.core, prev, SLEEP_PC);
+        self.units.swap_out(prev, SLEEP_PC);
         if let Some(state) = self.threads.get_mut(thread as usize) {
             state.running = None;
             if waits {

@@ -1,10 +1,10 @@
 //! What a line that comes into a second level with marks leads to: who has to go, and where to.
 
 use super::second::{ALIEN, KERNEL, Layout, SENSITIVE, USED_SHIFT, used};
+use super::side::Side;
 use super::{Part, PrivateCaches, state, word};
 use crate::cache::LineState;
 use crate::cure_cache::CacheKind;
-use crate::os_cache::Side;
 
 /// A line with its mark.
 #[derive(Clone, Copy, Debug)]

@@ -7,14 +7,14 @@
 //! ```
 //! What only a transaction at the directory changes is no part of the words: those are in order, and never taken back. A look
 //! that leads to a question changes nothing, since a core may look again before it asks.
-//! The models in [`crate::os_cache`], [`crate::prefetch`] and [`crate::pinning`] are the oracles of what is done here.
+//! The models in `private/tests/` are the oracles of what is done here.
 
+use super::epochs::{DurationPredictor, Privilege};
+use super::side::{Side, Stamp};
 use super::{Local, Part, PrivateCaches, Purpose};
 use crate::cache::LineState;
 use crate::config::{CacheConfig, Config};
 use crate::cure_cache::{CacheKind, CureCache};
-use crate::os_cache::{Side, Stamp};
-use crate::prefetch::{DurationPredictor, Privilege};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::VecDeque;

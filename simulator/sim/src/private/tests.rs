@@ -1,10 +1,16 @@
-//! Second levels with marks, held against the models beside the chip on random streams.
+//! Second levels with marks, held against the models of this folder on random streams.
 
+mod level;
+mod os_cache;
+mod pinning;
+mod prefetch;
+
+use super::side::{Side, Stamp};
 use super::*;
 use crate::cure::{CacheKind, CureCache};
-use crate::os_cache::{OsCache, OsCacheConfig, Side, Stamp};
-use crate::pinning::{Pinning, PinningConfig};
-use crate::prefetch::{PrefetchConfig, Prefetching};
+use os_cache::{OsCache, OsCacheConfig};
+use pinning::{Pinning, PinningConfig};
+use prefetch::{PrefetchConfig, Prefetching};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 

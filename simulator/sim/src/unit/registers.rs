@@ -1,4 +1,4 @@
-//! The other parts of a thread's jitter state: jitter-reg, finsts and the thread list (4.1.1, C.2.2).
+//! The thread list: where the jitter state of each thread is (4.1.1, C.2.2).
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -10,15 +10,11 @@ struct Listed {
     pc: Option<u64>,
     /// Core that holds its jitter state.
     core: usize,
-    /// Instructions of its subframe.
-    finsts: u64,
 }
 
-/// Registers of all cores. The thread list is broadcast to all of them, so that one is kept here.
+/// The thread list is broadcast to all cores, so that one is kept here.
 #[derive(Clone, Debug, Default)]
 pub struct Registers {
-    /// By core: the time sensitive thread that runs there in user mode.
-    sensitive: Vec<Option<u32>>,
     list: BTreeMap<u32, Listed>,
     report: RegistersReport,
 }
@@ -40,25 +36,14 @@ pub struct RegistersReport {
 }
 
 impl Registers {
-    /// For so many cores.
-    pub fn new(cores: usize) -> Self {
-        Self { sensitive: vec![None; cores], ..Self::default() }
-    }
-
     /// A thread was created on this core: its state begins there.
     pub fn create(&mut self, core: usize, thread: u32) {
-        self.list.insert(thread, Listed { pc: None, core, finsts: 0 });
+        self.list.insert(thread, Listed { pc: None, core });
         self.report.created += 1;
     }
 
-    /// The core goes into the kernel, or executes `pause` or `halt`.
-    pub fn unset(&mut self, core: usize) {
-        self.sensitive[core] = None;
-    }
-
     /// A thread is swapped out at this program counter.
-    pub fn swap_out(&mut self, core: usize, thread: u32, pc: u64) {
-        self.unset(core);
+    pub fn swap_out(&mut self, thread: u32, pc: u64) {
         if let Some(listed) = self.list.get_mut(&thread) {
             listed.pc = Some(pc);
             self.report.swapped_out += 1;
@@ -77,40 +62,12 @@ impl Registers {
         let moved = listed.core != core;
         (listed.core, listed.pc) = (core, None);
         self.report.migrated += u64::from(moved);
-        self.sensitive[core] = Some(thread);
         Some(moved)
-    }
-
-    /// The thread ran so many instructions more in its subframe.
-    pub fn count(&mut self, thread: u32, instructions: u64) {
-        if let Some(listed) = self.list.get_mut(&thread) {
-            listed.finsts += instructions;
-        }
-    }
-
-    /// finsts, which begins again with a new subframe.
-    pub fn take_finsts(&mut self, thread: u32) -> u64 {
-        self.list.get_mut(&thread).map_or(0, |listed| std::mem::take(&mut listed.finsts))
     }
 
     /// The thread has ended: its state is cleaned.
     pub fn clean(&mut self, thread: u32) {
-        if let Some(listed) = self.list.remove(&thread) {
-            self.report.cleaned += 1;
-            if self.sensitive[listed.core] == Some(thread) {
-                self.sensitive[listed.core] = None;
-            }
-        }
-    }
-
-    /// Who runs on the core in user mode, as far as it is time sensitive.
-    pub fn running(&self, core: usize) -> Option<u32> {
-        self.sensitive[core]
-    }
-
-    /// Threads that have a state.
-    pub fn states(&self) -> usize {
-        self.list.len()
+        self.report.cleaned += u64::from(self.list.remove(&thread).is_some());
     }
 
     /// What happened.
@@ -125,34 +82,25 @@ mod tests {
 
     #[test]
     fn a_state_lives_and_moves_with_its_thread() {
-        let mut registers = Registers::new(3);
+        let mut registers = Registers::default();
         registers.create(0, 7);
         assert_eq!(registers.kernel_exit(0, 7, 0x40), Some(false));
-        assert_eq!(registers.running(0), Some(7));
-        registers.count(7, 100);
-        registers.swap_out(0, 7, 0x44);
-        assert_eq!(registers.running(0), None, "unset by the kernel's entry");
+        registers.swap_out(7, 0x44);
         assert_eq!(registers.kernel_exit(2, 7, 0x48), None, "another place: not this thread");
         assert_eq!(registers.kernel_exit(2, 7, 0x44), Some(true));
-        assert_eq!(
-            (registers.running(2), registers.take_finsts(7), registers.take_finsts(7)),
-            (Some(7), 100, 0)
-        );
         assert_eq!(registers.kernel_exit(1, 9, 0x44), None, "a thread that nobody registered");
-        registers.unset(2);
-        assert_eq!(registers.running(2), None, "pause and halt unset it too");
         registers.clean(7);
         let report = registers.report();
         assert_eq!((report.created, report.migrated, report.cleaned, report.swapped_out), (1, 1, 1, 1));
-        assert_eq!(registers.states(), 0);
+        assert!(registers.list.is_empty());
     }
 
     #[test]
     fn a_pc_that_two_threads_share_is_told() {
-        let mut registers = Registers::new(2);
+        let mut registers = Registers::default();
         for thread in [1, 2] {
             registers.create(0, thread);
-            registers.swap_out(0, thread, 0x99);
+            registers.swap_out(thread, 0x99);
         }
         assert_eq!(registers.kernel_exit(1, 2, 0x99), Some(true));
         assert_eq!(registers.kernel_exit(0, 1, 0x99), Some(false));

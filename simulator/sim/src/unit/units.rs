@@ -82,7 +82,7 @@ impl Units {
         let hardware = Hardware::new(cores, config.entries as usize, config.message_fs, config.cycle_fs);
         Self {
             protocol: Protocol::with_observer(settings, hardware),
-            registers: Registers::new(cores),
+            registers: Registers::default(),
             uncounted_ns: if config.count_all { 0 } else { config.threshold_ns },
             lost_ns: BTreeMap::new(),
             handles: BTreeMap::new(),
@@ -153,8 +153,8 @@ impl Units {
     }
 
     /// A thread is swapped out: (PC, thread) goes into all thread lists.
-    pub fn swap_out(&mut self, core: usize, thread: ThreadId, pc: u64) {
-        self.registers.swap_out(core, thread.0, pc);
+    pub fn swap_out(&mut self, thread: ThreadId, pc: u64) {
+        self.registers.swap_out(thread.0, pc);
         self.protocol.observer_mut().swapped_out();
     }
 
@@ -183,11 +183,6 @@ impl Units {
     /// operation, which a run without jitter does not take either.
     pub fn lost_ns(&self, thread: ThreadId) -> u64 {
         self.lost_ns.get(&thread).copied().unwrap_or(0)
-    }
-
-    /// The thread's counter by the rule of fork and join, as the protocol has it; none of a thread that has been joined.
-    pub fn frame_count_ns(&mut self, thread: ThreadId) -> Option<u64> {
-        self.protocol.count_ns(thread)
     }
 
     /// What was found, in a run of so many cycles.

@@ -309,10 +309,11 @@ pub struct HopChangeElement {
     pub reserved: [u8; 6],
 }
 
-/// What the TTLs of packets say to a receiver.
+/// What the TTLs and DSCPs of packets say to a receiver. Older receivers leave the
+/// octets of the DSCP at 0.
 ///
 /// ```text
-/// TTL of the first packet u8 | zero (7) | changes of the route u64
+/// TTL of the first packet u8 | last changed DSCP u8 | zero (2) | packets of a changed DSCP u32 | changes of the route u64
 /// eight times: first packet u64 | TTL before u8 | after u8 | zero (6)                         144 bytes
 /// ```
 #[derive(
@@ -322,8 +323,12 @@ pub struct HopChangeElement {
 pub struct HopsElement {
     /// TTL or hop limit of the first packet.
     pub ttl: u8,
+    /// DSCP of the last packet that came with another one than it was sent with.
+    pub last_dscp: u8,
     /// 0.
-    pub reserved: [u8; 7],
+    pub reserved: [u8; 2],
+    /// Packets that did; 2^32 - 1 also for more.
+    pub dscp_changed: U32,
     /// How often the route changed.
     pub changes: U64,
     /// The first of these; the rest is 0.

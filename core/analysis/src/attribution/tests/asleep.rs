@@ -268,6 +268,27 @@ fn a_lock_is_followed_to_what_its_holder_did() {
 }
 
 #[test]
+fn what_a_holder_did_from_lost_records_until_its_next_run_is_unknown() {
+    let runs_again = WOKEN - 10_000;
+    let mut run = run_with(
+        OffCpu::Blocked,
+        &[
+            sleep(RECEIVER, LEFT, SleepObject::Futex),
+            wakeup(RECEIVER, WOKEN, WakeContext::Task, WORKER),
+            thread(WORKER, 120, 2, LEFT - 9_000, LEFT - 8_000, OffCpu::Blocked),
+            sleep(WORKER, LEFT - 8_000, SleepObject::Clock),
+            wakeup(WORKER, runs_again, WakeContext::Timer, 0),
+            thread(WORKER, 120, 2, runs_again, end(), OffCpu::Unknown),
+        ],
+    );
+    let slept = "lock or condition of thread worker, which slept";
+    assert_eq!(causes(&analyze(&run))[0], ("lock", slept, runs_again - reading(50)));
+    run.circumstances.holes = vec![(LEFT - 7_000, LEFT - 6_000)];
+    let unknown = ("lock", "lock or condition of thread worker", runs_again - reading(50));
+    assert_eq!(causes(&analyze(&run))[0], unknown);
+}
+
+#[test]
 fn a_thread_that_is_joined_is_no_lock() {
     // The worker computes, waits for a lock of the helper, and ends; the receiver joins it.
     const HELPER: u32 = 4_007;
@@ -344,6 +365,31 @@ fn a_poll_beside_waiting_packets_that_somebody_ends_was_for_that_one() {
     run.names.task = [(WORKER, "worker".to_string())].into();
     let name = "receiver waited for another descriptor (thread worker)";
     assert!(causes(&analyze(&run)).contains(&("peer-wait", name, WOKEN - again)));
+}
+
+#[test]
+fn what_a_receiver_did_from_lost_records_until_its_next_run_is_unknown() {
+    let mut run = run_with(OffCpu::Blocked, &[sleep(RECEIVER, LEFT, SleepObject::Futex)]);
+    // Of the lock by itself, of all, unexplained.
+    let times_ns = |run: &PacketRun| {
+        let analysis = analyze(run);
+        let of_lock = causes(&analysis).iter().filter(|row| row.0 == "lock").map(|row| row.2).sum::<i64>();
+        let of_all = rows(&analysis).iter().map(|row| row.2).sum::<i64>();
+        let unexplained_ns = analysis.summary.unexplained.time_ns;
+        (of_lock, of_all + unexplained_ns, unexplained_ns)
+    };
+    let (whole_ns, late_ns) = (BACK - reading(50), times_ns(&run).1);
+    assert_eq!(times_ns(&run), (whole_ns, late_ns, 0));
+    // It may have been woken then, and stopped by a signal.
+    run.circumstances.holes = vec![(LEFT + 90_000, LEFT + 95_000)];
+    let known_ns = LEFT + 90_000 - reading(50);
+    let (lock_ns, all_ns, unexplained_ns) = times_ns(&run);
+    assert_eq!((lock_ns, all_ns), (known_ns, late_ns));
+    assert!(unexplained_ns >= BACK - LEFT - 90_000, "{unexplained_ns}");
+    for elsewhere in [(START_NS, LEFT - 1), (BACK + 1, BACK + 9_000)] {
+        run.circumstances.holes = vec![elsewhere];
+        assert_eq!(times_ns(&run), (whole_ns, late_ns, 0), "{elsewhere:?}");
+    }
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn late_rows(analysis: &PacketAnalysis) -> Vec<u32> {
 fn assert_period(analysis: &PacketAnalysis, period_ns: f64) {
     let pace = analysis.summary.pace.as_ref().unwrap();
     let found = analysis.summary.period_ns;
-    assert!(pace.steady, "{pace:?}");
+    assert!(pace.steady && pace.usual_delta_ns.is_none(), "{pace:?}");
     assert!((found / period_ns - 1.0).abs() < 1e-5, "{found}: {pace:?}");
     // Half a step of the stamps each way, where nothing scatters.
     assert!((found - period_ns).abs() <= 3.0 * pace.uncertainty_ns, "{found}: {pace:?}");
@@ -294,6 +294,9 @@ fn video_in_bursts_has_no_steady_period_and_is_not_late() {
     let analysis = analyze(&run);
     let pace = analysis.summary.pace.clone().unwrap();
     assert!(!pace.steady, "{} {pace:?}", analysis.summary.period_ns);
+    // Packets of a picture follow each other by 8 us, and pictures by 40 ms: the mean is the distance of no packets.
+    let usual_ns = pace.usual_delta_ns.unwrap();
+    assert!((usual_ns - 8_000.0).abs() < 500.0 && analysis.summary.period_ns > 1e6, "{pace:?}");
     assert_eq!(late_rows(&analysis), [0; 0]);
     // What this host adds is still seen.
     run.packets.app_ns[900] += 400_000;

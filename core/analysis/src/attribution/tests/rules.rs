@@ -116,6 +116,9 @@ fn beside_an_idle_cpu() {
     assert_eq!(cause(&QUOTA, waits(Woken, SHORT), IDLE), Some("block-recv"));
     assert_eq!(cause(&QUOTA, waits(Woken, LONG), IDLE), Some("quota"));
     assert_eq!(cause(&PLAIN, waits(Woken, LONG), IDLE), Some("block-recv"));
+    let queued = |at| Span { queued_ns: Some(at), ..waits(Woken, LONG) };
+    assert_eq!(cause(&QUOTA, queued(SINCE), IDLE), Some("quota"));
+    assert_eq!(cause(&QUOTA, queued(SINCE + 1), IDLE), Some("block-recv"), "it stood in no queue before");
 }
 
 #[test]
@@ -192,4 +195,8 @@ fn a_normal_thread_before_a_real_time_one() {
     assert_eq!(from(&SERVED, ActorState::Woken, LONG, normal, SINCE), Some("fair-server"));
     assert_eq!(from(&SERVED, ActorState::Preempted, SHORT, normal, SINCE), Some("fair-server"));
     assert_eq!(from(&PLAIN, ActorState::Woken, SHORT, normal, SINCE), Some("cfs-preempt"));
+    // So is one that came before the wake-up had reached the CPU.
+    let queued = Span { queued_ns: Some(SINCE + 9), ..waits(ActorState::Woken, SHORT) };
+    assert_eq!(cause_from(&SERVED, queued, HOG, normal, SINCE + 9), Some("block-recv"));
+    assert_eq!(cause_from(&SERVED, queued, HOG, normal, SINCE + 10), Some("fair-server"));
 }

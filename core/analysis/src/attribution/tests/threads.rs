@@ -1,7 +1,7 @@
 //! Causes at the level of threads: who ran while the receiver could have.
 
 use super::scene::*;
-use quaver_abi::record::{EventKind, EventRecord, OffCpu};
+use quaver_abi::record::{EventKind, EventRecord, OffCpu, Vector, WakeContext, Wakeup};
 
 /// Stop of 205 µs that begins 1 µs before packet 50 would be read. Packets 50 to 69 wait; those less than 5 µs
 /// late in the end are not late. The first window is 204.3 µs, and 300 ns of it are the way back to reading.
@@ -102,6 +102,39 @@ fn real_time_throttling_leaves_the_cpu_idle() {
     whole("rt-throttle", "real-time throttling", &run);
     run.circumstances.fair_server = true;
     whole("rt-throttle", "real-time throttling", &run);
+}
+
+#[test]
+fn a_wake_up_that_is_late_to_reach_a_halted_cpu_is_no_throttling() {
+    let back = LEFT + 1_400_000;
+    let by_source = |at: i64, cpu, detail| EventRecord {
+        detail,
+        aux: Wakeup { current: SOURCE, cpu: 1, context: WakeContext::Stream, number: 0 }.to_aux(),
+        ..event(EventKind::Wakeup, cpu, at, at, RECEIVER, 0)
+    };
+    let queued_at = |queued_ns: i64, idles_on: bool| {
+        let mut run = run(&[(LEFT, back)]);
+        (run.receiver.realtime, run.receiver.blocking) = (true, true);
+        run.circumstances.rt_throttling = true;
+        run.events = receiver_runs(49, &[(LEFT, back, OffCpu::Receiving)]);
+        run.events.extend([
+            thread(0, 120, 1, LEFT, back, OffCpu::Preempted),
+            event(EventKind::IdleState, 1, LEFT, queued_ns - 1_000, 1, 0),
+            by_source(LEFT + 1_000, 0, 1),
+            vector(Vector::CallFunctionSingle, 1, queued_ns - 500, queued_ns + 500),
+            by_source(queued_ns, 1, 0),
+        ]);
+        let again = event(EventKind::IdleState, 1, queued_ns + 1_000, back - 1_000, 1, 0);
+        run.events.extend(idles_on.then_some(again));
+        let analysis = analyze(&run);
+        let sources = analysis.summary.causes.iter().filter(|cause| cause.time_ns > 10_000);
+        sources.map(|cause| (cause.source.clone(), cause.time_ns / 1_000_000)).collect::<Vec<_>>()
+    };
+    // The host runs the halted CPU late.
+    assert_eq!(queued_at(back - 3_000, false), [("cstate".to_owned(), 1)]);
+    // It stood in the queue of a CPU that went idle all the same, or that was held up on its way out of idle.
+    assert_eq!(queued_at(LEFT + 5_000, true), [("rt-throttle".to_owned(), 1)]);
+    assert_eq!(queued_at(LEFT + 5_000, false), [("block-recv".to_owned(), 1)]);
 }
 
 #[test]

@@ -14,6 +14,11 @@ fn sequences(classified: &Classified) -> Vec<u64> {
     classified.arrivals.iter().map(|a| a.sequence).collect()
 }
 
+/// The number on the wire of packet `sequence`.
+fn on_the_wire(numbering: Numbering, sequence: u64) -> u32 {
+    (sequence % numbering.modulus()) as u32
+}
+
 #[test]
 fn jitlats_sample_rows() {
     // Jitlat, figure 6.
@@ -47,6 +52,52 @@ fn jitlats_sample_rows() {
 fn timed(number: u32, sent: u32) -> Singleton {
     let tx_real_time_ns = i64::from(sent) * 1_000;
     Singleton { tx_real_time_ns, tx_seq: number as i32, rx_real_time_ns: tx_real_time_ns + 7, flags: 0 }
+}
+
+#[test]
+fn a_packet_that_was_changed_on_its_way_spoils_no_figure() {
+    let sent = 300;
+    for at in [0_u32, 5, 100, 290, 295] {
+        for (bit, of_number) in (13..62).map(|bit| (bit, false)).chain((4..9).map(|bit| (bit, true))) {
+            let mut list: Vec<Singleton> = (0..sent).map(|number| timed(number, number)).collect();
+            let row = &mut list[at as usize];
+            match of_number {
+                true => row.tx_seq ^= 1 << bit,
+                false => row.tx_real_time_ns ^= 1 << bit,
+            }
+            if row.tx_seq >= 300 {
+                continue;
+            }
+            let (wrong, claimed) = (*row, row.tx_seq);
+            // As the receiver marks what it has had.
+            if of_number && (claimed as u32) < at {
+                list[at as usize].flags = FLAG_DUPLICATE;
+            } else if of_number {
+                list[claimed as usize].flags = FLAG_DUPLICATE;
+            }
+            let Classified { arrivals, counts, unstamped, .. } =
+                classify(&list, Numbering::Jitlat, Some(u64::from(sent)));
+            let whole = Counts { sent: 300, received: 300, unique: 300, ..Counts::default() };
+            let (expected, without_time) = match of_number {
+                // Nobody knows which one it was.
+                true => (Counts { unique: 299, invalid: 1, lost: 1, ..whole }, Vec::new()),
+                false => (whole, vec![u64::from(at)]),
+            };
+            assert_eq!((counts, unstamped), (expected, without_time), "packet {at}, bit {bit}: {wrong:?}");
+            assert!(delays_ns(&arrivals).iter().all(|delay_ns| *delay_ns == 7));
+        }
+    }
+}
+
+#[test]
+fn a_step_of_the_senders_clock_changes_no_packet() {
+    for back_ns in (0..12_000).step_by(250).chain([50_000, 99_000, 5_000_000]) {
+        let mut list: Vec<Singleton> = (0..200).map(|number| timed(number, number)).collect();
+        list[100..].iter_mut().for_each(|row| row.tx_real_time_ns -= back_ns);
+        assert_eq!(classify(&list, Numbering::Jitlat, Some(200)).arrivals.len(), 200, "{back_ns} ns back");
+        list[100..].iter_mut().for_each(|row| row.tx_real_time_ns += 2 * back_ns);
+        assert_eq!(classify(&list, Numbering::Jitlat, Some(200)).arrivals.len(), 200, "{back_ns} ns on");
+    }
 }
 
 #[test]
@@ -160,7 +211,7 @@ fn reordering_and_duplicates_around_the_wrap() {
             start + 4,
             start + 2,
         ];
-        let list: Vec<_> = order.iter().map(|&s| row(numbering.on_the_wire(s), 0)).collect();
+        let list: Vec<_> = order.iter().map(|&s| row(on_the_wire(numbering, s), 0)).collect();
         let classified = classify(&list, numbering, Some(start + 5));
         assert_eq!(sequences(&classified), &order[..7]);
         let counts = classified.counts;
@@ -203,6 +254,26 @@ fn twin(truth: &[(u64, bool)], sent: u64) -> Counts {
 
 proptest! {
     #[test]
+    fn what_is_late_lost_or_doubled_is_not_changed(
+        fates in prop::collection::vec((0u32..40, prop::bool::weighted(0.1), prop::bool::weighted(0.1)), 1..200),
+    ) {
+        // Each packet is lost, doubled, or arrives after up to 40 later ones.
+        let mut list: Vec<(u32, Singleton)> = Vec::new();
+        for (number, (held, lost, doubled)) in (0u32..).zip(fates) {
+            if !lost {
+                list.push((number + held, timed(number, number)));
+            }
+            if doubled {
+                list.push((number + held + 3, Singleton { flags: if lost { 0 } else { FLAG_DUPLICATE }, ..timed(number, number) }));
+            }
+        }
+        list.sort_by_key(|(place, _)| *place);
+        let list: Vec<Singleton> = list.into_iter().map(|(_, row)| row).collect();
+        let classified = classify(&list, Numbering::Jitlat, None);
+        prop_assert_eq!((classified.counts.invalid, classified.unstamped.len()), (0, 0));
+    }
+
+    #[test]
     fn counts_agree_with_the_slow_twin(
         truth in prop::collection::vec((0u64..40, prop::bool::weighted(0.1)), 0..80),
     ) {
@@ -221,7 +292,7 @@ proptest! {
     ) {
         let numbering = if jitlat { Numbering::Jitlat } else { Numbering::Full };
         if let Some(truth) = near.checked_add_signed(away) {
-            prop_assert_eq!(numbering.unwrap(numbering.on_the_wire(truth), near), Some(truth));
+            prop_assert_eq!(numbering.unwrap(on_the_wire(numbering, truth), near), Some(truth));
         }
     }
 
@@ -236,7 +307,7 @@ proptest! {
             let highest = *truth.iter().max().expect("starts with one");
             truth.push(highest.saturating_add_signed(step));
         }
-        let list: Vec<_> = truth.iter().map(|&s| row(numbering.on_the_wire(s), 0)).collect();
+        let list: Vec<_> = truth.iter().map(|&s| row(on_the_wire(numbering, s), 0)).collect();
         prop_assert_eq!(classify(&list, numbering, None).copies, truth);
     }
 }

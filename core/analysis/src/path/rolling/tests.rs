@@ -35,7 +35,7 @@ fn each_fate_is_counted_once() {
     assert_eq!((counts.loss_periods, counts.longest_loss_period, counts.beyond_window), (2, 2, 0));
     // 3 - 2, 4 - 3 and 5 - 4: 40, -30 and 0.
     assert_eq!(
-        (total.ipdv_count(), total.ipdv_quantile_ns(0.0), total.ipdv_quantile_ns(1.0)),
+        (total.ipdv.count(), total.ipdv_quantile_ns(0.0), total.ipdv_quantile_ns(1.0)),
         (3, Some(-30), Some(40))
     );
     assert_eq!(
@@ -173,7 +173,7 @@ proptest! {
         let starts = (0..300).filter(|&n| received(n).is_none() && (n == 0 || received(n - 1).is_some()));
         prop_assert_eq!(counts.loss_periods, starts.count() as u64);
         let ipdv = (1..300).filter(|&n| received(n).is_some() && received(n - 1).is_some()).count() as u64;
-        prop_assert_eq!(total.ipdv_count(), ipdv);
+        prop_assert_eq!(total.ipdv.count(), ipdv);
         let mut delays: Vec<i64> = firsts.iter().map(|first| first.1).collect();
         delays.sort_unstable();
         for quantile in [0.0, 0.25, 0.5, 0.99, 1.0] {

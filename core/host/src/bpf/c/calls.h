@@ -98,11 +98,14 @@ int on_sample(void *context)
 	struct cpu_state *state;
 	__s64 kernel, user;
 	__u64 now;
+	bool inner;
 
 	state = state_of(cpu);
 	if (!state)
 		return 0;
-	state->sampled = 1;
+	/* Known by its address from now on: a kernel may take no sample of an idle CPU. */
+	inner = state->hrtimer[1].key && state->hrtimer[1].start_ns > state->hrtimer[0].start_ns;
+	state->sampling_timer = inner ? state->hrtimer[1].key : state->hrtimer[0].key;
 	if (!thread ||
 	    (config.observed_process ? who >> 32 != config.observed_process : !bpf_map_lookup_elem(&threads, &thread)))
 		return 0;

@@ -182,10 +182,8 @@ int BPF_PROG(on_hrtimer_entry, struct hrtimer *timer)
 {
 	struct cpu_state *state = recorded(bpf_get_smp_processor_id());
 
-	if (state) {
-		state->sampled = 0;
+	if (state)
 		open(state, state->hrtimer, (__u64)timer, (__u64)timer->function);
-	}
 	return 0;
 }
 
@@ -196,7 +194,8 @@ int BPF_PROG(on_hrtimer_exit, struct hrtimer *timer)
 	struct cpu_state *state = recorded(cpu);
 
 	if (state)
-		close(state, cpu, state->hrtimer, (__u64)timer, EVENT_HRTIMER, state->sampled | refills_quota(timer));
+		close(state, cpu, state->hrtimer, (__u64)timer, EVENT_HRTIMER,
+		      ((__u64)timer == state->sampling_timer) | refills_quota(timer));
 	return 0;
 }
 

@@ -86,7 +86,26 @@ static __always_inline __u64 queue_length(struct sock *sk)
 	return (__u64)sk->sk_receive_queue.qlen + BPF_CORE_READ((struct udp_sock *)sk, reader_queue.qlen);
 }
 
-/* The queue of a socket; a new one if there is none yet and `length` packets are in it, the latest included. */
+/* At its first packet or call in a recording all that is known of a queue is how many are in it: what was told of before may
+ * have been taken meanwhile. */
+static __always_inline void begin_recording(struct queue *queue, struct control *all, __u64 unknown)
+{
+	__u64 before = queue->recording;
+
+	if (before == all->recordings ||
+	    __sync_val_compare_and_swap(&queue->recording, before, all->recordings) != before)
+		return;
+	if (queue->produced < queue->consumed)
+		queue->produced = queue->consumed;
+	queue->consumed = queue->produced;
+	queue->unknown = unknown;
+	queue->looks = 0;
+	queue->came = 0;
+	queue->taken = 0;
+}
+
+/* The queue of a socket, which is new or begins anew with a recording. Of `length` packets it does not know all but one: the
+ * latest that came, or the one that was taken. */
 static __always_inline struct queue *queue_of(__u64 sk, struct control *all, __u64 length, __u32 *number)
 {
 	__u32 *known = bpf_map_lookup_elem(&sockets, &sk);
@@ -102,16 +121,8 @@ static __always_inline struct queue *queue_of(__u64 sk, struct control *all, __u
 			return 0;
 	}
 	queue = bpf_map_lookup_elem(&queues, number);
-	if (queue && queue->recording != all->recordings) {
-		queue->recording = all->recordings;
-		if (queue->produced < queue->consumed)
-			queue->produced = queue->consumed;
-		queue->consumed = queue->produced;
-		queue->unknown = length ? length - 1 : 0;
-		queue->looks = 0;
-		queue->came = 0;
-		queue->taken = 0;
-	}
+	if (queue)
+		begin_recording(queue, all, length ? length - 1 : 0);
 	return queue;
 }
 
@@ -252,9 +263,10 @@ static __always_inline void peek(struct queue *queue, __u32 number)
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(on_sock_recv_length, struct sock *sk, int length, int flags)
 {
-	__u64 who = bpf_get_current_pid_tgid(), now, address, arrival;
-	__u32 cpu = bpf_get_smp_processor_id(), thread = who, index = thread % READERS, number, *known;
+	__u64 who = bpf_get_current_pid_tgid(), now, arrival;
+	__u32 cpu = bpf_get_smp_processor_id(), thread = who, index = thread % READERS, number = 0;
 	struct cpu_state *state;
+	struct control *all;
 	struct reader *reader;
 	struct queue *queue;
 	struct stamp *stamp;
@@ -267,12 +279,11 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int length, int flags)
 	if (!state)
 		return 0;
 	now = seen(state);
-	address = number_of(state, SCRATCH_RETURN, sk);
-	known = bpf_map_lookup_elem(&sockets, &address);
-	if (!known)
+	all = shared_control();
+	if (!all)
 		return 0;
-	number = *known;
-	queue = bpf_map_lookup_elem(&queues, &number);
+	/* This packet may be told of yet: whose place it has, the times say. */
+	queue = queue_of(number_of(state, SCRATCH_RETURN, sk), all, queue_length(sk) + 1, &number);
 	if (!queue)
 		return 0;
 	if (!(flags & MESSAGE_PEEK))

@@ -129,7 +129,7 @@ struct cpu_state {
 	__u64 pending_tail;
 	__u64 pending[PENDING];
 	__u64 scratch[4];
-	__u64 woken_ns;      /* when a followed thread was last made runnable here */
+	__u64 woken_ns;      /* when the first followed thread since the last switch was made runnable here */
 	__u32 stream_enters; /* a packet of the followed flow is entering its socket */
 	__u32 woken_thread;
 
@@ -137,7 +137,7 @@ struct cpu_state {
 	__u64 steal_page;
 	__u64 seen_ns;
 	__u64 steal_ns;
-	__u64 sampled; /* the timer at hand took a sample of ours */
+	__u64 sampling_timer; /* the one that takes samples of ours, by its address */
 
 	__u64 consumed __attribute__((aligned(64)));
 	__u64 reserved[7];

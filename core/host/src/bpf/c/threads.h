@@ -77,6 +77,7 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	__u32 cpu = bpf_get_smp_processor_id(), thread = prev->pid, priority = prev->prio;
 	struct cpu_state *state = recorded(cpu);
 	struct control *all;
+	bool told = 0;
 	__u64 now, start;
 	__u32 off;
 
@@ -85,8 +86,10 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	now = seen(state);
 	find_steal(state, cpu);
 	off = off_cpu(prev, preempt, prev_state);
-	if ((off == OFF_BLOCKED || off == OFF_UNINTERRUPTIBLE) && wanted(prev))
+	if ((off == OFF_BLOCKED || off == OFF_UNINTERRUPTIBLE) && wanted(prev)) {
 		off = emit_sleep(ctx, state, cpu, now, prev, off);
+		told = off == OFF_UNINTERRUPTIBLE;
+	}
 	if (off == OFF_THROTTLED && wanted(prev))
 		note_refills(prev);
 	if (bpf_core_field_exists(prev->dl_server))
@@ -106,9 +109,11 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct tas
 		report_name(state, cpu, prev, thread, prev->tgid);
 	if (thread != (__u32)prev->tgid)
 		report_name(state, cpu, prev->group_leader, prev->tgid, prev->tgid);
-	if (state->woken_thread && state->woken_thread == (__u32)next->pid) {
-		/* One that goes to sleep by itself did not give way before: its stack ends in the same call of the kernel. */
-		if (thread && now - state->woken_ns > LONG_SWITCH_NS && (off & 0x3f) != OFF_EXITED)
+	if (state->woken_thread) {
+		/* Whoever comes next: the one who waited need not be first. One that goes to sleep by itself did not give
+		 * way before: its stack ends in the same call of the kernel. */
+		if (thread && thread != state->woken_thread && now - state->woken_ns > LONG_SWITCH_NS && !told &&
+		    (off & 0x3f) != OFF_EXITED)
 			emit_frames(ctx, state, cpu, now, thread);
 		state->woken_thread = 0;
 	}
@@ -175,7 +180,7 @@ static __always_inline void wakeup(struct task_struct *task, __u64 step)
 	if (step == ONLY_WAKING)
 		return;
 	there = state_of(target);
-	if (there) {
+	if (there && !there->woken_thread) {
 		there->woken_ns = now;
 		there->woken_thread = thread;
 	}

@@ -94,7 +94,7 @@ pub(super) struct Arms {
     pub(super) rows: Vec<Rows>,
     /// Their rounds.
     pub(super) by_round: Vec<Rounds>,
-    /// What each arm costs after the hot path, by round; nothing in the kernel.
+    /// What each arm costs after the hot path, by round; nothing between tracepoints.
     pub(super) later: Vec<Vec<Sums>>,
     /// The checkpoints alone.
     pub(super) checkpoints: Moments,
@@ -123,10 +123,15 @@ impl Arms {
         let by_round: Vec<Rounds> = rows.iter().map(|rows| Rounds::of(&rows.values, rounds)).collect();
         let interarrivals: Vec<Vec<f64>> =
             rows.iter().map(|rows| rows.pairs.iter().map(|(_, ns)| *ns).collect()).collect();
-        let user =
-            if which.1 == Context::User { &facts.patterns[usize::from(which.0)].user[..] } else { &[] };
+        let pattern = &facts.patterns[usize::from(which.0)];
+        let converting = match which.1 {
+            Context::User => &pattern.user[..],
+            Context::Kernel => &[],
+            Context::Module => &pattern.module_arms,
+        };
         let later = (0..names.len()).map(|arm| {
-            let of_start = |start: usize| user.get(arm).and_then(|arm| arm.later_ns.get(start)).copied();
+            let of_start =
+                |start: usize| converting.get(arm).and_then(|arm| arm.later_ns.get(start)).copied();
             let values: Vec<(usize, f64)> = (starts.iter().enumerate())
                 .flat_map(|(at, rounds)| {
                     rounds.clone().map(move |round| (round, of_start(at).unwrap_or(0.0)))
@@ -237,7 +242,7 @@ fn rows(
         }
         let since_ns = last.and_then(|last| match which.1 {
             Context::User => stamped_apart_ns(table, last, row),
-            Context::Kernel => {
+            Context::Kernel | Context::Module => {
                 Some(table.before_cycles[row].abs_diff(table.before_cycles[last]) as f64 * ns_per_cycle)
             }
         });
@@ -252,6 +257,7 @@ fn pattern_blocks(pattern: &PatternFacts, context: Context) -> Vec<u32> {
     match context {
         Context::User => pattern.user_blocks.clone(),
         Context::Kernel => pattern.kernel_blocks.clone(),
+        Context::Module => pattern.module_blocks.clone(),
     }
 }
 
@@ -308,7 +314,7 @@ impl Places {
 fn in_order(table: &CompareTable, (pattern, context): (u16, Context)) -> Vec<usize> {
     let wanted = |row: &usize| table.pattern[*row] == pattern && table.context[*row] == context.number();
     let mut order: Vec<usize> = (0..table.len()).filter(wanted).collect();
-    if context == Context::Kernel {
+    if context != Context::User {
         order.sort_by_key(|row| (table.block[*row], table.before_cycles[*row]));
     }
     order

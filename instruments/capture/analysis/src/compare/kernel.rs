@@ -1,4 +1,5 @@
-//! Stamps in the kernel: the figures of user space, and what its arms take more than each other.
+//! Stamps in the kernel, between its tracepoints and by our module: the figures of user space, and what arms take more than each
+//! other.
 
 use super::arms::{Arms, Overheads};
 use super::density::Density;
@@ -12,18 +13,41 @@ use serde::Serialize;
 /// The arm with nothing between the checkpoints.
 const CHECKPOINTS: &str = "off";
 
-/// What is compared in the kernel, and what the difference is the cost of.
-const DIFFERENCES: [(&str, &str, &str); 3] = [
-    ("the kernel's receive stamp (CLOCK_REALTIME)", "stamping", "off"),
-    ("a trace record in raw cycles", "second-cycles", "off"),
-    ("conversion of a trace record's cycles to nanoseconds", "second-mono", "second-cycles"),
-];
+/// What is compared in one context.
+pub(super) struct Contest {
+    context: Context,
+    /// What a difference is the cost of, and of which two arms it is.
+    differences: &'static [(&'static str, &'static str, &'static str)],
+    /// Kernel time over raw cycles, as the paper divides.
+    ratios: &'static [(&'static str, &'static str)],
+}
 
-/// Kernel time over raw cycles, as the paper divides: of two whole trace records, and of the kernel's bare stamp over
-/// such a record, for a stock kernel has no bare stamp in raw cycles.
-const RATIOS: [(&str, &str); 2] = [("second-mono", "second-cycles"), ("stamping", "second-cycles")];
+/// Between the kernel's tracepoints: ratios of two whole trace records, and of the kernel's bare stamp over such a record,
+/// for a stock kernel has no bare stamp in raw cycles.
+pub(super) const STOCK: Contest = Contest {
+    context: Context::Kernel,
+    differences: &[
+        ("the kernel's receive stamp (CLOCK_REALTIME)", "stamping", "off"),
+        ("a trace record in raw cycles", "second-cycles", "off"),
+        ("conversion of a trace record's cycles to nanoseconds", "second-mono", "second-cycles"),
+        ("CLOCK_MONOTONIC read by BPF (bpf_ktime_get_ns)", "bpf-ktime", "bpf"),
+        ("raw cycles read by BPF (bpf_get_cpu_time_counter)", "bpf-cycles", "bpf"),
+    ],
+    ratios: &[("second-mono", "second-cycles"), ("stamping", "second-cycles"), ("bpf-ktime", "bpf-cycles")],
+};
 
-/// The kernel's own stamp.
+/// By our module: the paper's two.
+pub(super) const OURS: Contest = Contest {
+    context: Context::Module,
+    differences: &[
+        ("the kernel's clock (CLOCK_REALTIME)", "module-clock", "off"),
+        ("raw cycles", "module-raw", "off"),
+        ("conversion in the kernel", "module-clock", "module-raw"),
+    ],
+    ratios: &[("module-clock", "module-raw")],
+};
+
+/// Stamps in the kernel, of one pair of checkpoints.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct KernelSummary {
     /// Time between the checkpoints, by arm, nothing taken off.
@@ -69,16 +93,22 @@ pub(super) fn kernel_summary(
     facts: &CompareFacts,
     at: u16,
     pattern: &PatternFacts,
+    contest: &Contest,
 ) -> Option<KernelSummary> {
-    let names: Vec<&str> = pattern.kernel.iter().map(String::as_str).collect();
-    let arms = Arms::of(table, facts, (at, Context::Kernel), &names, CHECKPOINTS);
+    let Contest { context, differences, ratios } = *contest;
+    let ours = context == Context::Module;
+    let names: Vec<&str> = match context {
+        Context::Module => pattern.module_arms.iter().map(|arm| arm.name.as_str()).collect(),
+        _ => pattern.kernel.iter().map(String::as_str).collect(),
+    };
+    let arms = Arms::of(table, facts, (at, context), &names, CHECKPOINTS);
     if arms.rows.iter().all(|rows| rows.values.is_empty()) {
         return None;
     }
     let compared = Compared::of(&arms);
     let measured = |name: &str| arms.index(name).filter(|arm| !arms.rows[*arm].values.is_empty());
     let ratios =
-        RATIOS.iter().filter_map(|(of, to)| Some(compared.ratio(measured(of)?, measured(to)?, false)));
+        ratios.iter().filter_map(|(of, to)| Some(compared.ratio(measured(of)?, measured(to)?, ours)));
     let overheads: Vec<Vec<f64>> = (0..names.len()).map(|arm| arms.overheads_ns(arm)).collect();
     let between =
         names.iter().zip(&arms.rows).map(|(name, rows)| (*name, Moments::of(&mut rows.between_ns(), 0.0)));
@@ -87,9 +117,9 @@ pub(super) fn kernel_summary(
         arms: arms.stamping().map(|arm| arms.overheads(arm)).collect(),
         same: compared.same.clone(),
         ratios: ratios.collect(),
-        differences: DIFFERENCES.iter().filter_map(|one| difference(&arms, &compared, one)).collect(),
-        densities: pattern.kernel.iter().cloned().zip(Density::of_all(&overheads)).collect(),
-        interrupts_off_share: interrupts_off_share(table, at),
+        differences: differences.iter().filter_map(|one| difference(&arms, &compared, one)).collect(),
+        densities: arms.names.iter().cloned().zip(Density::of_all(&overheads)).collect(),
+        interrupts_off_share: interrupts_off_share(table, at, context),
     })
 }
 
@@ -115,8 +145,8 @@ fn difference(
     })
 }
 
-fn interrupts_off_share(table: &CompareTable, at: u16) -> f64 {
-    let kernel = Context::Kernel.number();
+fn interrupts_off_share(table: &CompareTable, at: u16, context: Context) -> f64 {
+    let kernel = context.number();
     let ours = (0..table.len()).filter(|row| table.context[*row] == kernel && table.pattern[*row] == at);
     let (all, off) =
         ours.fold((0u64, 0u64), |(all, off), row| (all + 1, off + u64::from(table.interrupts_off[row])));

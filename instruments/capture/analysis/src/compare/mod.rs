@@ -17,6 +17,7 @@ mod peers;
 mod ratio;
 mod series;
 mod summary;
+mod ways;
 
 pub use arms::Overheads;
 pub use conversion::{Conversion, Cost};
@@ -33,6 +34,7 @@ pub use quaver_analysis::rounds::{Interval, Verdict};
 pub use ratio::{Comparison, Ratio, Same};
 pub use series::Correlation;
 pub use summary::{ArmSummary, CompareSummary, PatternSummary, SCHEMA, summarize};
+pub use ways::Way;
 
 #[cfg(test)]
 mod tests;

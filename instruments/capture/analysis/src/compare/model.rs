@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Where stamps were taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,6 +12,8 @@ pub enum Context {
     User,
     /// In the kernel, between two tracepoints.
     Kernel,
+    /// In the kernel, by our module with interrupts off.
+    Module,
 }
 
 impl Context {
@@ -19,6 +22,7 @@ impl Context {
         match self {
             Self::User => 0,
             Self::Kernel => 1,
+            Self::Module => 2,
         }
     }
 }
@@ -28,7 +32,7 @@ impl Context {
 pub struct CompareTable {
     /// Index of the pattern ([`CompareFacts::patterns`]).
     pub pattern: Vec<u16>,
-    /// 0 in user space, 1 in the kernel.
+    /// 0 in user space, 1 in the kernel, 2 there by our module.
     pub context: Vec<u16>,
     /// Index of the arm, of the pattern's arms in that context.
     pub arm: Vec<u16>,
@@ -44,7 +48,7 @@ pub struct CompareTable {
     pub before_cycles: Vec<u64>,
     /// Raw cycles between the checkpoints.
     pub between_cycles: Vec<u64>,
-    /// The stamp, CLOCK_REALTIME nanoseconds; 0 is missing (checkpoints alone, and in the kernel).
+    /// The stamp, CLOCK_REALTIME nanoseconds; 0 is missing (checkpoints alone, and between tracepoints).
     pub stamp_ns: Vec<i64>,
     /// Its bound, nanoseconds.
     pub bound_ns: Vec<u32>,
@@ -84,6 +88,8 @@ pub struct CompareFacts {
     pub peers: Vec<PeerPoint>,
     /// What this machine or kernel did not let us do, in sentences.
     pub cannot: Vec<String>,
+    /// Why an arm took no part, by its name.
+    pub absent: BTreeMap<String, String>,
 }
 
 /// A traffic pattern and how it was run.
@@ -114,9 +120,13 @@ pub struct PatternFacts {
     pub user_blocks: Vec<u32>,
     /// Blocks in the kernel, by start.
     pub kernel_blocks: Vec<u32>,
+    /// Arms of our module; empty where it could not be read.
+    pub module_arms: Vec<UserArmFacts>,
+    /// Blocks of our module, by start.
+    pub module_blocks: Vec<u32>,
 }
 
-/// An arm in user space.
+/// An arm whose stamps may be converted later: in user space, or of our module.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct UserArmFacts {
@@ -130,7 +140,7 @@ pub struct UserArmFacts {
     pub converter_ns: f64,
     /// Both together, by start of the program.
     pub later_ns: Vec<f64>,
-    /// Stamps that found a ring full and were converted by the resolver.
+    /// Stamps that found a ring full: the resolver converts them at once, and those of the module are missing.
     pub ring_full: u64,
 }
 
@@ -140,7 +150,8 @@ impl CompareFacts {
         let pattern = self.patterns.get(usize::from(pattern))?;
         let (context, arm) = match context {
             0 => ("user", &pattern.user.get(usize::from(arm))?.name),
-            _ => ("kernel", pattern.kernel.get(usize::from(arm))?),
+            1 => ("kernel", pattern.kernel.get(usize::from(arm))?),
+            _ => ("module", &pattern.module_arms.get(usize::from(arm))?.name),
         };
         Some(format!("{}.{context}.{arm}", pattern.name))
     }
@@ -148,8 +159,9 @@ impl CompareFacts {
     /// Takes over what another start of the program measured, whose patterns are a prefix of these or these of it.
     /// The blocks in `its_table` are numbered behind those of `table`.
     pub fn join(&mut self, table: &mut CompareTable, its: Self, its_table: CompareTable) {
-        let before: Vec<[u32; 2]> = self.patterns.iter().map(PatternFacts::blocks).collect();
+        let before: Vec<[u32; 3]> = self.patterns.iter().map(PatternFacts::blocks).collect();
         self.cycles_per_second = its.cycles_per_second;
+        self.absent.extend(its.absent);
         self.cannot
             .extend(its.cannot.into_iter().filter(|said| !self.cannot.contains(said)).collect::<Vec<_>>());
         for (at, pattern) in its.patterns.into_iter().enumerate() {
@@ -160,7 +172,7 @@ impl CompareFacts {
         }
         let blocks = its_table.block.iter().zip(its_table.pattern.iter().zip(&its_table.context));
         table.block.extend(blocks.map(|(block, (pattern, context))| {
-            block + before.get(usize::from(*pattern)).map_or(0, |both| both[usize::from(*context).min(1)])
+            block + before.get(usize::from(*pattern)).map_or(0, |all| all[usize::from(*context).min(2)])
         }));
         table.pattern.extend(its_table.pattern);
         table.context.extend(its_table.context);
@@ -177,9 +189,9 @@ impl CompareFacts {
 }
 
 impl PatternFacts {
-    /// Blocks of all starts: in user space, in the kernel.
-    fn blocks(&self) -> [u32; 2] {
-        [self.user_blocks.iter().sum(), self.kernel_blocks.iter().sum()]
+    /// Blocks of all starts: in user space, in the kernel, of our module.
+    fn blocks(&self) -> [u32; 3] {
+        [&self.user_blocks, &self.kernel_blocks, &self.module_blocks].map(|blocks| blocks.iter().sum())
     }
 
     fn join(&mut self, its: Self) {
@@ -191,15 +203,25 @@ impl PatternFacts {
         if self.kernel.is_empty() {
             self.kernel = its.kernel;
         }
-        for (arm, other) in self.user.iter_mut().zip(its.user) {
-            let (ours, theirs) = (arm.stamps as f64, other.stamps as f64);
-            let joined = |a: f64, b: f64| (a * ours + b * theirs) / (ours + theirs).max(1.0);
-            arm.resolve_ns = joined(arm.resolve_ns, other.resolve_ns);
-            arm.converter_ns = joined(arm.converter_ns, other.converter_ns);
-            arm.later_ns.extend(other.later_ns);
-            arm.stamps += other.stamps;
-            arm.ring_full += other.ring_full;
+        self.module_blocks.extend(its.module_blocks);
+        if self.module_arms.is_empty() {
+            self.module_arms = its.module_arms;
+        } else {
+            join_arms(&mut self.module_arms, its.module_arms);
         }
+        join_arms(&mut self.user, its.user);
+    }
+}
+
+fn join_arms(arms: &mut [UserArmFacts], others: Vec<UserArmFacts>) {
+    for (arm, other) in arms.iter_mut().zip(others) {
+        let (ours, theirs) = (arm.stamps as f64, other.stamps as f64);
+        let joined = |a: f64, b: f64| (a * ours + b * theirs) / (ours + theirs).max(1.0);
+        arm.resolve_ns = joined(arm.resolve_ns, other.resolve_ns);
+        arm.converter_ns = joined(arm.converter_ns, other.converter_ns);
+        arm.later_ns.extend(other.later_ns);
+        arm.stamps += other.stamps;
+        arm.ring_full += other.ring_full;
     }
 }
 

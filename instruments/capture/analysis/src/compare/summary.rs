@@ -2,12 +2,13 @@
 
 use super::arms::{Arms, Overheads};
 use super::conversion::{Conversion, conversions};
-use super::kernel::{KernelSummary, kernel_summary};
+use super::kernel::{KernelSummary, OURS, STOCK, kernel_summary};
 use super::losses::LossSummary;
 use super::model::{CompareFacts, CompareTable, Context, PatternFacts};
 use super::paper::Paper;
 use super::peers::{self, PeerTotal};
 use super::ratio::{Compared, Ratio, Same};
+use super::ways::{Way, ways};
 use quaver_analysis::moments::Moments;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -61,6 +62,11 @@ pub struct PatternSummary {
     pub conversions: Vec<Conversion>,
     /// The kernel's own stamp.
     pub kernel: Option<KernelSummary>,
+    /// Stamps of our module, interrupts off: the paper's comparison.
+    pub module: Option<KernelSummary>,
+    /// Ways to stamp, each against its own checkpoints.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ways: Vec<Way>,
     /// The paper's table for this pattern.
     pub paper: Option<Paper>,
 }
@@ -120,14 +126,22 @@ fn pattern_summary(
     let ratios = arms.index(GENERIC).map_or_else(Vec::new, |generic| {
         arms.stamping().filter(|arm| *arm != generic).map(|arm| compared.ratio(generic, arm, true)).collect()
     });
+    let user: Vec<ArmSummary> = user.collect();
+    let kernel = kernel_summary(table, facts, at, pattern, &STOCK);
+    let module = kernel_summary(table, facts, at, pattern, &OURS);
+    let stamped: Vec<(&Overheads, f64)> =
+        user.iter().map(|arm| (&arm.figures, arm.resolve_ns + arm.converter_ns)).collect();
+    let ways = ways(facts, pattern, &stamped, [&kernel, &module].map(Option::as_ref));
     PatternSummary {
         facts: pattern.clone(),
-        user: user.collect(),
+        ways,
+        user,
         checkpoints: arms.checkpoints,
         same: compared.same.clone(),
         ratios,
         conversions: conversions(pattern, &arms, &compared),
-        kernel: kernel_summary(table, facts, at, pattern),
+        kernel,
+        module,
         paper: Paper::of(&pattern.name),
     }
 }

@@ -9,12 +9,17 @@
 //! stamping         that, and CLOCK_REALTIME read by the kernel               the kernel's stamp
 //! second-cycles    that, and a record of a second instance, in raw cycles    a whole trace record
 //! second-mono      that, and a record of a second instance, converted        a whole trace record
+//! bpf              that, and a BPF program without a stamp                   calling a BPF program
+//! bpf-ktime        that, and its reading of CLOCK_MONOTONIC                  a stamp by BPF
+//! bpf-cycles       that, and its reading of the counter instead              a stamp by BPF in raw cycles
 //! ```
 //!
 //! and `second-mono` less `second-cycles` is what conversion to nanoseconds costs in the kernel. A stock kernel
 //! offers no way to keep interrupts off around its stamp; each record says whether they were off.
 
 use super::CompareError;
+#[cfg(feature = "bpf")]
+use crate::bpf::cost::CostPrograms;
 use quaver_host::trace::TraceError;
 use quaver_host::tracefs::format::{EventFormat, Field, PageLayout};
 use quaver_host::tracefs::instance::Instance;
@@ -25,6 +30,12 @@ use quaver_probe::socket::set_option;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
+#[cfg(not(feature = "bpf"))]
+use without::CostPrograms;
+
+#[cfg(not(feature = "bpf"))]
+#[path = "cost_without.rs"]
+mod without;
 
 /// Clock of the checkpoints.
 pub const TRACE_CLOCK: &str = "x86-tsc";
@@ -48,11 +59,25 @@ pub enum KernelArm {
     SecondCycles,
     /// A trace record stamped in nanoseconds of CLOCK_MONOTONIC.
     SecondMono,
+    /// A BPF program that stamps nothing.
+    Bpf,
+    /// One that reads the kernel's clock.
+    BpfKtime,
+    /// One that reads the counter.
+    BpfCycles,
 }
 
 impl KernelArm {
     /// All.
-    pub const ALL: [Self; 4] = [Self::Off, Self::Stamping, Self::SecondCycles, Self::SecondMono];
+    pub const ALL: [Self; 7] = [
+        Self::Off,
+        Self::Stamping,
+        Self::SecondCycles,
+        Self::SecondMono,
+        Self::Bpf,
+        Self::BpfKtime,
+        Self::BpfCycles,
+    ];
 
     /// Its name on pages and in files.
     pub const fn name(self) -> &'static str {
@@ -61,6 +86,19 @@ impl KernelArm {
             Self::Stamping => "stamping",
             Self::SecondCycles => "second-cycles",
             Self::SecondMono => "second-mono",
+            Self::Bpf => "bpf",
+            Self::BpfKtime => "bpf-ktime",
+            Self::BpfCycles => "bpf-cycles",
+        }
+    }
+
+    /// The BPF program that it attaches.
+    const fn program(self) -> Option<&'static str> {
+        match self {
+            Self::Bpf => Some("bpf"),
+            Self::BpfKtime => Some("bpf_ktime"),
+            Self::BpfCycles => Some("bpf_cycles"),
+            _ => None,
         }
     }
 }
@@ -116,6 +154,7 @@ pub struct KernelComparison {
     checkpoints: Checkpoints,
     plan: KernelPlan,
     stamping: Option<UdpSocket>,
+    programs: Result<CostPrograms, TraceError>,
     outcome: KernelOutcome,
 }
 
@@ -157,8 +196,23 @@ impl KernelComparison {
             checkpoints,
             plan: plan.clone(),
             stamping: None,
+            programs: CostPrograms::load(),
             outcome: KernelOutcome::default(),
         })
+    }
+
+    /// Whether this kernel has that arm, or why not.
+    ///
+    /// # Errors
+    /// The reason, as a sentence without its end.
+    pub fn has(&self, arm: KernelArm) -> Result<(), String> {
+        match (arm.program(), &self.programs) {
+            (Some(_), Err(error)) => Err(error.to_string()),
+            (Some(_), Ok(programs)) if arm == KernelArm::BpfCycles && !programs.read_cycles() => {
+                Err("the kernel has no bpf_get_cpu_time_counter".to_owned())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Starts a block of that arm: returns when the kernel has taken the switch.
@@ -168,8 +222,11 @@ impl KernelComparison {
     pub fn begin(&mut self, arm: KernelArm) -> Result<(), CompareError> {
         self.second.set(&format!("{ENTRY}/enable"), "0")?;
         self.stamping = None;
+        if let Ok(programs) = &mut self.programs {
+            programs.attach(arm.program())?;
+        }
         match arm {
-            KernelArm::Off => {}
+            KernelArm::Off | KernelArm::Bpf | KernelArm::BpfKtime | KernelArm::BpfCycles => {}
             KernelArm::Stamping => self.stamping = Some(stamping_socket()?),
             KernelArm::SecondCycles | KernelArm::SecondMono => {
                 let clock = if arm == KernelArm::SecondCycles { TRACE_CLOCK } else { "mono" };

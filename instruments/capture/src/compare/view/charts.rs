@@ -32,22 +32,26 @@ pub(super) fn of_pattern(at: usize, pattern: &PatternSummary) -> Option<Group> {
         "As stamped.",
     ));
     charts.extend(memory(&id("memory"), "Autocorrelation of the overheads", &arms));
-    if let Some(kernel) = &pattern.kernel {
-        charts.extend(in_kernel(&id, kernel));
+    for (place, words, found) in
+        [("kernel", "in the kernel", &pattern.kernel), ("module", "by the module", &pattern.module)]
+    {
+        charts.extend(
+            found.iter().flat_map(|found| in_kernel(&|name| id(&format!("{place}-{name}")), words, found)),
+        );
     }
     (!charts.is_empty()).then(|| Group::one_of("Plot", charts))
 }
 
-fn in_kernel(id: &impl Fn(&str) -> String, kernel: &KernelSummary) -> Vec<Chart> {
+fn in_kernel(id: &impl Fn(&str) -> String, place: &str, kernel: &KernelSummary) -> Vec<Chart> {
     let arms: Vec<&Overheads> = kernel.arms.iter().collect();
     let overheads: Vec<(&str, &Density)> =
         kernel.densities.iter().map(|(name, density)| (name.as_str(), density)).collect();
     let label = "overhead, minus the mean of the checkpoints alone (off)";
-    let title = "Overhead density, in the kernel";
-    let density = level(&id("kernel-density"), title, label, "Share of the stamps", &overheads);
-    let title = "Inter-arrival density, in the kernel";
-    let between = interarrival(&id("kernel-interarrival"), title, &arms, "Between first checkpoints.");
-    let memory = memory(&id("kernel-memory"), "Autocorrelation of the overheads, in the kernel", &arms);
+    let title = format!("Overhead density, {place}");
+    let density = level(&id("density"), &title, label, "Share of the stamps", &overheads);
+    let title = format!("Inter-arrival density, {place}");
+    let between = interarrival(&id("interarrival"), &title, &arms, "Between first checkpoints.");
+    let memory = memory(&id("memory"), &format!("Autocorrelation of the overheads, {place}"), &arms);
     [density, between, memory].into_iter().flatten().collect()
 }
 

@@ -7,18 +7,20 @@ use quaver_capture_analysis::compare::{
 
 const ARMS: [&str; 4] = ["checkpoints", "inline-clock", "inline-cycles", "batch"];
 const KERNEL: [&str; 4] = ["off", "stamping", "second-cycles", "second-mono"];
+const MODULE: [&str; 3] = ["off", "module-clock", "module-raw"];
 const PERIOD: i64 = 1_367_992;
 
 /// Five starts of one round in user space and in the kernel, and losses of two pipelines.
 pub(crate) fn summary() -> CompareSummary {
     let mut table = CompareTable::default();
-    for context in 0..2u16 {
-        for block in 0..40u32 {
+    for (context, arms) in [(0u16, 4u32), (1, 4), (2, 3)] {
+        for block in 0..10 * arms {
             for position in 0..24u32 {
-                let arm = ((block / 4 + block) % 4) as u16;
+                let arm = ((block / arms + block) % arms) as u16;
                 let odd = u64::from(position % 2);
                 let user = [15, 45 + 20 * odd, 40 + 20 * odd, 25 + 2 * odd][usize::from(arm)];
                 let kernel = [200, 240, 310, 310][usize::from(arm)] + odd;
+                let module = [30, 70, 50][usize::from(arm.min(2))] + odd;
                 let seq = table.len() as u64;
                 table.pattern.push(0);
                 table.context.push(context);
@@ -28,7 +30,7 @@ pub(crate) fn summary() -> CompareSummary {
                 table.seq.push(seq);
                 table.cpu.push(1);
                 table.before_cycles.push(seq * PERIOD as u64);
-                table.between_cycles.push(if context == 0 { user } else { kernel });
+                table.between_cycles.push([user, kernel, module][usize::from(context)]);
                 let stamped = context == 0 && arm > 0;
                 table.stamp_ns.push(if stamped { (seq as i64 + 1) * PERIOD + user as i64 } else { 0 });
                 table.bound_ns.push(20);
@@ -60,6 +62,14 @@ fn facts() -> CompareFacts {
             kernel: KERNEL.map(str::to_owned).to_vec(),
             user_blocks: vec![8; 5],
             kernel_blocks: vec![8; 5],
+            module_arms: MODULE
+                .map(|name| UserArmFacts {
+                    name: name.to_owned(),
+                    later_ns: vec![7.0; 5],
+                    ..UserArmFacts::default()
+                })
+                .to_vec(),
+            module_blocks: vec![6; 5],
         }],
         loss: [64, 512, 1_368].into_iter().flat_map(points).collect(),
         peers: vec![PeerPoint {
@@ -75,6 +85,7 @@ fn facts() -> CompareFacts {
             steady_cpu_ns: 36_000_000,
         }],
         cannot: vec!["Interrupts were not disabled around stamps.".to_owned()],
+        absent: ["bpf-ktime", "bpf-cycles"].map(|arm| (arm.to_owned(), "no right".to_owned())).into(),
     }
 }
 

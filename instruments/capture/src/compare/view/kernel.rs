@@ -1,7 +1,7 @@
-//! Stamps in the kernel: the tables of user space once more, and what each part costs.
+//! Stamps in the kernel: the tables of user space once more, and what each part costs; and all ways to stamp in one table.
 
 use super::{mean_cell, part, ratio_table, series_cells, series_table, span};
-use quaver_capture_analysis::compare::{Difference, KernelSummary, PatternSummary, Verdict};
+use quaver_capture_analysis::compare::{Difference, KernelSummary, Paper, PatternSummary, Verdict, Way};
 use quaver_view::{Block, Cell, Column, Section, Shown, Table, Text, text};
 
 /// The checkpoints alone.
@@ -9,7 +9,7 @@ const CHECKPOINTS: &str = "off";
 
 /// What lies between the checkpoints, by the names in files.
 const ARM_WORDS: &str = "stamping: the kernel's own stamp. second-cycles, second-mono: a whole trace record, in raw cycles \
-    or converted to ns.";
+    or converted to ns. bpf: a BPF program without a stamp. bpf-ktime, bpf-cycles: with one.";
 
 /// What a stock kernel has no way to measure.
 const LIMITS: [&str; 4] = [
@@ -22,20 +22,79 @@ const LIMITS: [&str; 4] = [
 
 /// Adds the kernel's part to a pattern's section.
 pub(super) fn add(section: &mut Section, pattern: &PatternSummary, kernel: &KernelSummary) {
-    let lead = "Time between two of the kernel's own tracepoints, minus the checkpoints' own (the paper's tables I and II). \
-                Variances in ns²: those of stamp and checkpoints together, and the stamp's share of the trimmed one.";
-    part(section, "In the kernel: overhead", lead, overhead_table(kernel));
-    let lead = "Kernel time over raw cycles, as far as a stock kernel has both.";
-    section.push(Block::Heading("In the kernel: ratios".to_owned()));
-    section.push(Block::Note(lead.into()).only(Shown::HtmlOnly));
-    ratio_table(section, &kernel.ratios, &kernel.same, pattern.paper.as_ref());
+    let overhead = "Time between two of the kernel's own tracepoints, minus the checkpoints' own (the paper's tables I and II). \
+                    Variances in ns²: those of stamp and checkpoints together, and the stamp's share of the trimmed one.";
+    let ratios = "Kernel time over raw cycles, as far as a stock kernel has both.";
+    let paper = pattern.paper.as_ref().filter(|_| pattern.module.is_none());
+    add_tables(section, kernel, "In the kernel", [overhead, ratios], paper);
+    section.push(ARM_WORDS).push(checkpoint_words(kernel));
+    section.push("Not measurable in a stock kernel:");
+    section.push(Block::List(LIMITS.map(Text::from).to_vec()));
+}
+
+/// Adds the paper's comparison, by our module.
+pub(super) fn add_module(section: &mut Section, pattern: &PatternSummary, module: &KernelSummary) {
+    let overhead =
+        "Time between two bare readings of the counter, interrupts off, minus the checkpoints' own.";
+    let ratios =
+        "The kernel's clock over raw cycles, the paper's ratio; with conversion: by a thread on another CPU.";
+    add_tables(section, module, "By the module", [overhead, ratios], pattern.paper.as_ref());
+}
+
+/// Adds the four tables of one place; `leads` are the sentences above overheads and ratios.
+fn add_tables(
+    section: &mut Section,
+    kernel: &KernelSummary,
+    place: &str,
+    leads: [&'static str; 2],
+    paper: Option<&Paper>,
+) {
+    part(section, &format!("{place}: overhead"), leads[0], overhead_table(kernel));
+    section.push(Block::Heading(format!("{place}: ratios")));
+    section.push(Block::Note(leads[1].into()).only(Shown::HtmlOnly));
+    ratio_table(section, &kernel.ratios, &kernel.same, paper);
     let lead = "Autocorrelation of the overheads, their rank correlation with the time since the previous packet (between \
                 first checkpoints), and the trimmed deviation of these times.";
     let mut series = series_table();
     kernel.arms.iter().for_each(|arm| {
         series.row(series_cells(arm));
     });
-    part(section, "In the kernel: autocorrelation and inter-arrival time", lead, series);
+    part(section, &format!("{place}: autocorrelation and inter-arrival time"), lead, series);
+    part(section, &format!("{place}: costs"), "Differences of trimmed means.", cost_table(kernel));
+}
+
+/// Ways to stamp beside each other.
+pub(super) fn ways_table(ways: &[Way]) -> Table {
+    let mut table = Table::new([
+        Column::new("where"),
+        Column::new("way to stamp"),
+        Column::new("cost").note("trimmed mean on the packet's way"),
+        Column::new("95 % CI"),
+        Column::new("converted later").note("per stamp, elsewhere; empty where it was not measured"),
+        Column::new("variance").note("trimmed, ns², checkpoints included"),
+        Column::new(""),
+    ]);
+    for way in ways {
+        table.row([
+            way.place.into(),
+            way.what.into(),
+            way.ns.map(Cell::FineDuration).into(),
+            span(way.interval, Cell::FineDuration),
+            way.later_ns.map(Cell::FineDuration).into(),
+            way.variance_ns2.map(Cell::Figure).into(),
+            way.absent.as_ref().map(|why| Cell::from(reason(way, why))).into(),
+        ]);
+    }
+    table
+}
+
+/// A way that was measured and has no result is another thing than one that the host lacks.
+fn reason(way: &Way, why: &str) -> String {
+    let what = if way.variance_ns2.is_some() { "no result" } else { "not available" };
+    format!("{what}: {why}")
+}
+
+fn cost_table(kernel: &KernelSummary) -> Table {
     let mut costs = Table::new(["difference", "cost", "95 % CI", ""]);
     for difference in &kernel.differences {
         costs.row([
@@ -46,10 +105,7 @@ pub(super) fn add(section: &mut Section, pattern: &PatternSummary, kernel: &Kern
             cost_words(difference).into(),
         ]);
     }
-    part(section, "In the kernel: costs", "Differences of trimmed means.", costs);
-    section.push(ARM_WORDS).push(checkpoint_words(kernel));
-    section.push("Not measurable in a stock kernel:");
-    section.push(Block::List(LIMITS.map(Text::from).to_vec()));
+    costs
 }
 
 /// What the interval of a cost says.

@@ -114,6 +114,9 @@ fn section(at: usize, pattern: &PatternSummary) -> Section {
     if let Some(charts) = charts::of_pattern(at, pattern) {
         section.push(charts);
     }
+    let lead = "What a stamp takes on the packet's way, each against its own checkpoints: figures of different checkpoints \
+                are no contest. In the kernel a way has all that it needs, such as the call of a BPF program or a record.";
+    part(&mut section, "Ways to stamp", lead, kernel::ways_table(&pattern.ways));
     let lead = "Time between two checkpoints around a stamp in user space, minus the checkpoints' own (the paper's tables I \
                 and II). Trimmed: without the lowest and the highest 1 %. Variances in ns².";
     part(&mut section, "Overhead", lead, overhead_table(pattern));
@@ -147,6 +150,9 @@ fn section(at: usize, pattern: &PatternSummary) -> Section {
     }
     if let Some(found) = &pattern.kernel {
         kernel::add(&mut section, pattern, found);
+    }
+    if let Some(found) = &pattern.module {
+        kernel::add_module(&mut section, pattern, found);
     }
     section
 }

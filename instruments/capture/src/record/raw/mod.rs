@@ -9,8 +9,6 @@
 //! Nothing is converted in the kernel. The packet of the ring has the same kernel stamp as its record: that is the key.
 
 #[cfg(feature = "bpf")]
-mod module;
-#[cfg(feature = "bpf")]
 mod pairing;
 #[cfg(feature = "bpf")]
 mod source;
@@ -158,8 +156,8 @@ impl RawStamps {
         })
     }
 
-    /// How the cycles are read.
-    pub fn way(&self) -> &'static str {
+    /// How the cycles are read, and why not by the module where that is loaded.
+    pub fn way(&self) -> String {
         self.source.way()
     }
 

@@ -2,22 +2,24 @@
 //! read the counter.
 
 use super::Taken;
-use super::module::StampModule;
 use super::pairing::Pairing;
 use super::trace_ring::TraceRing;
 use crate::bpf::raw::{RawProgram, RawRecord, attach};
 use crate::bpf::{Records, counter_is_shown};
+use crate::record::stamp_device::{StampDevice, StampRecord, StampWay};
+use anyhow::anyhow;
 use quaver_clock::live::LiveReader;
 use quaver_host::trace::TraceError;
+use std::collections::BTreeSet;
 use std::os::linux::fs::MetadataExt;
 
 /// The kernel's side.
 #[derive(Debug)]
 pub(super) enum Source {
-    /// Our module, where it is loaded.
-    Module(StampModule),
-    /// BPF.
-    Program(Box<ProgramSource>),
+    /// Our module, where it is loaded; the interfaces whose packets are wanted, none for all.
+    Module(StampDevice, BTreeSet<u32>),
+    /// BPF, and why it is not the module where that is loaded.
+    Program(Box<ProgramSource>, Option<String>),
 }
 
 impl Source {
@@ -26,20 +28,25 @@ impl Source {
         interfaces: &[(u32, &str)],
         rings_bytes: u64,
         reader: &LiveReader,
-    ) -> Result<Self, TraceError> {
+    ) -> anyhow::Result<Self> {
         let indices = interfaces.iter().map(|(index, _)| *index).collect();
-        if let Some(module) = StampModule::open(indices) {
-            return Ok(Self::Module(module));
+        let why_not = match StampDevice::open(StampWay::Raw) {
+            Ok(device) => return Ok(Self::Module(device, indices)),
+            Err(found) => found.why_not(),
+        };
+        match ProgramSource::start(interfaces, rings_bytes, reader) {
+            Ok(program) => Ok(Self::Program(Box::new(program), why_not)),
+            Err(error) => Err(anyhow!(with_reason(error, why_not.as_deref()))),
         }
-        Ok(Self::Program(Box::new(ProgramSource::start(interfaces, rings_bytes, reader)?)))
     }
 
-    pub(super) fn way(&self) -> &'static str {
+    pub(super) fn way(&self) -> String {
         match self {
-            Self::Module(_) => {
+            Self::Module(..) => {
                 "the processor's counter, read by the module quaver_stamp at netif_receive_skb, interrupts off"
+                    .to_owned()
             }
-            Self::Program(source) => source.way(),
+            Self::Program(source, why_not) => with_reason(source.way(), why_not.as_deref()),
         }
     }
 
@@ -47,17 +54,36 @@ impl Source {
     /// ring lost some.
     pub(super) fn take(&mut self, most: usize, into: &mut Vec<Taken>) {
         match self {
-            Self::Module(module) => module.take(most, into),
-            Self::Program(source) => source.take(most, into),
+            Self::Module(device, wanted) => {
+                while into.is_empty()
+                    && device.read(most, |record| into.extend(wanted_of(record, wanted))) > 0
+                {
+                }
+            }
+            Self::Program(source, _) => source.take(most, into),
         }
     }
 
     pub(super) fn lost(&self) -> u64 {
         match self {
-            Self::Module(module) => module.lost(),
-            Self::Program(source) => source.lost(),
+            Self::Module(device, _) => device.lost(),
+            Self::Program(source, _) => source.lost(),
         }
     }
+}
+
+/// What is said, and why it is not the module.
+fn with_reason(said: impl std::fmt::Display, why_not: Option<&str>) -> String {
+    match why_not {
+        Some(why) => format!("{said}; not by the module: {why}"),
+        None => said.to_string(),
+    }
+}
+
+fn wanted_of(record: &StampRecord, wanted: &BTreeSet<u32>) -> Option<Taken> {
+    let StampRecord { stamp, kernel_ns, length, interface, .. } = *record;
+    let taken = Taken { kernel_ns, interface, length, cycles: stamp };
+    (wanted.is_empty() || wanted.contains(&interface)).then_some(taken)
 }
 
 /// The program's records, and the trace ring where it is needed.
@@ -148,4 +174,29 @@ fn name_space() -> Result<u32, TraceError> {
     let failed = |source| TraceError::Os { operation: "reading /proc/thread-self/ns/net".to_owned(), source };
     let facts = std::fs::metadata("/proc/thread-self/ns/net").map_err(failed)?;
     u32::try_from(facts.st_ino()).map_err(|error| failed(std::io::Error::other(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_of_other_interfaces_are_left_out() {
+        for (wanted, expected) in [(BTreeSet::from([2, 4]), vec![2, 4]), (BTreeSet::new(), vec![2, 3, 4])] {
+            let of = |interface| {
+                let record =
+                    StampRecord { stamp: 7, kernel_ns: 9, length: 60, interface, ..Default::default() };
+                wanted_of(&record, &wanted)
+            };
+            let taken: Vec<Taken> = [2, 3, 4].into_iter().filter_map(of).collect();
+            assert_eq!(taken.iter().map(|one| one.interface).collect::<Vec<_>>(), expected);
+            assert!(taken.iter().all(|one| (one.cycles, one.kernel_ns, one.length) == (7, 9, 60)));
+        }
+    }
+
+    #[test]
+    fn the_reason_follows_the_way() {
+        assert_eq!(with_reason("by BPF", None), "by BPF");
+        assert_eq!(with_reason("by BPF", Some("it is busy")), "by BPF; not by the module: it is busy");
+    }
 }

@@ -9,14 +9,15 @@ use quaver_host::trace::TraceError;
 pub(super) enum Source {}
 
 impl Source {
-    pub(super) fn start(_: &[(u32, &str)], _: u64, _: &LiveReader) -> Result<Self, TraceError> {
+    pub(super) fn start(_: &[(u32, &str)], _: u64, _: &LiveReader) -> anyhow::Result<Self> {
         Err(TraceError::NotSupported {
             operation: "joining raw cycles to packets".to_owned(),
             remedy: quaver_host::bpf::BUILD_REMEDY.to_owned(),
-        })
+        }
+        .into())
     }
 
-    pub(super) fn way(&self) -> &'static str {
+    pub(super) fn way(&self) -> String {
         match *self {}
     }
 

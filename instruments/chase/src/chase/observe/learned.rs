@@ -32,7 +32,7 @@ pub(super) struct Learned {
     pub(super) others: usize,
     /// Payload.
     pub(super) payload: Payload,
-    /// Mean time between packets, nanoseconds.
+    /// Median time between packets, nanoseconds.
     pub(super) period_ns: f64,
     /// Length of the payload in bytes, where it is constant.
     pub(super) payload_bytes: Option<u32>,
@@ -110,8 +110,12 @@ fn sender(place: &ReceiverPorts<'_>, port: u16, root: &HostRoot) -> Result<Optio
     let known_until =
         |cpu: u16| events.iter().filter(|event| event.cpu == cpu).map(|event| event.end_ns).max();
     stamps.retain(|stamp| known_until(stamp.cpu).is_some_and(|end_ns| stamp.receive_ns <= end_ns));
-    let sends = |socket: &UdpSocket| socket.remote.is_none_or(|remote| remote.port() == port);
-    Ok(sending_thread(&stamps, &events).and_then(|thread| process_of(thread, root, sends)))
+    Ok(sending_thread(&stamps, &events).and_then(|thread| process_of(thread, root, sends_to(port))))
+}
+
+/// Whether a socket can send to a port.
+pub(super) fn sends_to(port: u16) -> impl Fn(&UdpSocket) -> bool {
+    move |socket| socket.remote.is_none_or(|remote| remote.port() == port)
 }
 
 fn of_process(mut stamps: Vec<StampRecord>, queues: QueueCounts) -> Vec<StampRecord> {

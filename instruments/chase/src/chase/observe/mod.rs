@@ -8,7 +8,7 @@ mod receiver;
 mod standing;
 
 use super::plan;
-use super::sender::{Sender, sending_thread};
+use super::sender::{Sender, process_of, sending_thread};
 use crate::args::ChaseArgs;
 use crate::first_look::stored_payload;
 use backlog::{QueueState, QueueWatch};
@@ -317,7 +317,12 @@ impl Observed {
         facts.blind.extend(named.unnamed);
         facts.circumstances.blind = facts.blind.clone();
         facts.receiver = who_received(&stamps, &events, &self.threads, self.process.pid);
-        facts.source = who_sent(&stamps, &events, self.learned.sender.as_ref());
+        let find = |thread| process_of(thread, &root, learned::sends_to(self.learned.port));
+        let sender = who_sent(&stamps, &events, self.learned.sender.as_ref(), find);
+        for stream in &mut facts.streams {
+            stream.source = sender.as_ref().map(Sender::words).or(stream.source.take());
+        }
+        facts.source = sender.as_ref().map(Sender::actor);
         Ok(())
     }
 }
@@ -357,10 +362,19 @@ fn who_received(
     receiver
 }
 
-/// The sender of this host, where the whole run bears out what the first look told.
-fn who_sent(stamps: &[StampRecord], events: &[EventRecord], sender: Option<&Sender>) -> Option<Actor> {
-    let sender = sender?;
-    (sending_thread(stamps, events) == Some(sender.thread.id)).then(|| sender.actor())
+/// The sender of this host by the whole run: that of the first look where the run bears it out. Where that look told of none, for
+/// it was short, the one that is found for the run's sending thread.
+fn who_sent(
+    stamps: &[StampRecord],
+    events: &[EventRecord],
+    first_look: Option<&Sender>,
+    find: impl FnOnce(u32) -> Option<Sender>,
+) -> Option<Sender> {
+    let thread = sending_thread(stamps, events)?;
+    match first_look {
+        Some(sender) => (sender.thread.id == thread).then(|| sender.clone()),
+        None => find(thread),
+    }
 }
 
 fn actor<'a>(threads: impl Iterator<Item = &'a ThreadFacts> + Clone, blocking: bool) -> Actor {
@@ -377,6 +391,7 @@ fn actor<'a>(threads: impl Iterator<Item = &'a ThreadFacts> + Clone, blocking: b
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaver_abi::record::EventKind;
 
     fn socket(local: &str) -> UdpSocket {
         UdpSocket { local: local.parse().unwrap(), remote: None, queued_bytes: 0, drops: 0 }
@@ -392,6 +407,30 @@ mod tests {
         assert_eq!(only_address(&one, Some(5002)), None);
         assert_eq!(only_address(&[], None), None);
         assert_eq!(only_address(&[socket("192.0.2.1:5"), socket("192.0.2.2:5")], Some(5)), None);
+    }
+
+    #[test]
+    fn the_whole_run_confirms_the_sender_of_the_first_look_or_tells_of_one() {
+        let kind = EventKind::Thread as u8;
+        let stretch = |turn: u64| EventRecord {
+            start_ns: turn * 1_000,
+            end_ns: turn * 1_000 + 50,
+            id: 7,
+            kind,
+            ..EventRecord::default()
+        };
+        let arrival = |turn: u64| StampRecord { receive_ns: turn * 1_000 + 20, ..StampRecord::default() };
+        let (events, stamps): (Vec<_>, Vec<_>) = (1..=20).map(|turn| (stretch(turn), arrival(turn))).unzip();
+        let sender = |id: u32| {
+            let thread = ThreadFacts { id, realtime: false, cpu: None };
+            Sender { process: 5, name: "other".to_owned(), thread }
+        };
+        let find = |thread| Some(sender(thread));
+        assert_eq!(who_sent(&stamps, &events, Some(&sender(7)), |_| None), Some(sender(7)));
+        assert_eq!(who_sent(&stamps, &events, Some(&sender(8)), find), None);
+        assert_eq!(who_sent(&stamps, &events, None, find), Some(sender(7)));
+        assert_eq!(who_sent(&stamps, &events, None, |_| None), None);
+        assert_eq!(who_sent(&stamps, &[], None, find), None);
     }
 
     #[test]

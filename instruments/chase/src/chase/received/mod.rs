@@ -243,6 +243,10 @@ fn measure(
         .interface
         .and_then(interface_name)
         .and_then(|interface| before.ring_drops(&after, &interface));
+    if facts.tier != "bpf" {
+        // BPF programs tell the reason of each drop.
+        facts.counts.divide_drops(report.receive_drops.map(u64::from), before.checksum_errors(&after));
+    }
     recording.finish(cut_short)
 }
 

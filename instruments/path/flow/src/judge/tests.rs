@@ -36,7 +36,16 @@ fn packet(spec: &FlowSpec, sequence: Option<u64>) -> Vec<u8> {
 
 fn datagram(octets: &[u8]) -> Datagram<'_> {
     let (received_ns, stamped_by) = (2_000, StampSource::Kernel);
-    Datagram { octets, length: octets.len(), from: None, received_ns, stamped_by, of_train: false, ttl: 0 }
+    Datagram {
+        octets,
+        length: octets.len(),
+        from: None,
+        received_ns,
+        stamped_by,
+        of_train: false,
+        ttl: 0,
+        dscp: None,
+    }
 }
 
 /// Flags of a packet; none if it is not handed on.

@@ -282,7 +282,8 @@ fn spec(test: &Test<'_>, cookie: &CookieElement) -> FlowSpec {
     let tagged = test.options.packet_bytes >= LEAST_PACKET_BYTES + SESSION_TAG_BYTES;
     let key = test.control.keys().map(|keys| Arc::new(keys.packets(&cookie.tag)) as _);
     let packets = Some(packets(test.options)).filter(|packets| *packets != FlowElement::UNBOUNDED);
-    FlowSpec { session_tag: tagged.then_some(cookie.tag), key, packets, ..test.spec() }
+    let dscp = Some(test.options.dscp);
+    FlowSpec { session_tag: tagged.then_some(cookie.tag), key, packets, dscp, ..test.spec() }
 }
 
 /// Whether the sender got through its schedule or its time. Where it does not say so: a recording ends with its last offset, whatever was missed of it.

@@ -3,6 +3,7 @@
 mod both;
 mod extended;
 mod legacy;
+mod open_way;
 mod probes;
 mod source;
 

@@ -1,5 +1,6 @@
 //! A source at the other host, started and ended from here, for a sink that is open already.
 
+use super::open_way::OpenWay;
 use super::{Test, extended};
 use crate::auth::Key;
 use crate::control;
@@ -43,6 +44,7 @@ pub struct RemoteSource {
     control: Control,
     cookie: CookieElement,
     patience: Duration,
+    way: Option<OpenWay>,
     /// What the source said when it ended by itself.
     sent: Option<SourceSummary>,
     lost: Option<String>,
@@ -76,7 +78,7 @@ pub fn request_source(
         return Err(test.protocol_error("accepted another number of flows"));
     };
     let (control, patience) = (test.control, options.answer_timeout);
-    Ok(RemoteSource { control, cookie, patience, sent: None, lost: None })
+    Ok(RemoteSource { control, cookie, patience, way: None, sent: None, lost: None })
 }
 
 /// A server that was made before sources were takes the request for nonsense.
@@ -140,6 +142,7 @@ impl RemoteSource {
             let until = end.min(again.max(now + Duration::from_millis(1))).min(now + LONGEST_WAIT);
             match self.control.hear(until, stop) {
                 Ok(Incoming::Message(message)) if message.kind() == Kind::Ready => {
+                    self.way = OpenWay::new(&socket, &self.cookie, now).ok();
                     let bad = |e| self.protocol_error(format!("sent {e}"));
                     return message.address().map_err(bad);
                 }
@@ -165,8 +168,10 @@ impl RemoteSource {
         }
     }
 
-    /// Whether the stream has ended before it was told to, or the server has gone. Returns at once; asks nobody.
+    /// Whether the stream has ended before it was told to, or the server has gone. Returns at once; asks nobody. Keeps the
+    /// way of the stream open, so ask now and then.
     pub fn has_ended(&mut self) -> bool {
+        self.way.iter_mut().for_each(|way| way.tick(Instant::now()));
         if self.sent.is_none() && self.lost.is_none() {
             match self.control.next() {
                 Ok(None) => {}

@@ -5,7 +5,7 @@ use super::{Body, Message};
 use quaver_abi::wire::extension::{
     DeparturesElement, ExtensionError, HopChangeElement, HopsElement, SegmentsElement, field,
 };
-use quaver_path_flow::{HopChange, HopSummary, Side as SegmentSide, StampSource};
+use quaver_path_flow::{DscpChanges, HopChange, HopSummary, Side as SegmentSide, StampSource};
 
 impl Body {
     /// Departures of packets from number `first` on.
@@ -34,8 +34,8 @@ impl Body {
         self.element(field::SEGMENTS, &element)
     }
 
-    /// What TTLs said, if anything.
-    pub(in super::super) fn hops(self, hops: &HopSummary) -> Self {
+    /// What TTLs and DSCPs said, if anything.
+    pub(in super::super) fn hops(self, hops: &HopSummary, dscps: DscpChanges) -> Self {
         if hops.ttl == 0 {
             return self;
         }
@@ -45,7 +45,14 @@ impl Body {
             after: change.after,
             reserved: [0; 6],
         });
-        let element = HopsElement { ttl: hops.ttl, reserved: [0; 7], changes: hops.changes.into(), first };
+        let element = HopsElement {
+            ttl: hops.ttl,
+            last_dscp: dscps.last,
+            reserved: [0; 2],
+            dscp_changed: u32::try_from(dscps.packets).unwrap_or(u32::MAX).into(),
+            changes: hops.changes.into(),
+            first,
+        };
         self.element(field::HOPS, &element)
     }
 
@@ -76,15 +83,16 @@ impl Message {
         Ok((u64::from_be_bytes(*first), took_ns.map(|ns| Some(ns).filter(|ns| *ns != NOT_KNOWN)).collect()))
     }
 
-    /// What TTLs said to the peer.
-    pub(in super::super) fn hops(&self) -> HopSummary {
-        let Ok(element) = self.element::<HopsElement>(field::HOPS) else { return HopSummary::default() };
+    /// What TTLs and DSCPs said to the peer.
+    pub(in super::super) fn hops(&self) -> (HopSummary, DscpChanges) {
+        let Ok(element) = self.element::<HopsElement>(field::HOPS) else { return Default::default() };
+        let dscps = DscpChanges { packets: element.dscp_changed.get().into(), last: element.last_dscp };
         let first = element.first.map(|change| HopChange {
             from_packet: change.from_packet.get(),
             before: change.before,
             after: change.after,
         });
-        HopSummary { ttl: element.ttl, changes: element.changes.get(), first }
+        (HopSummary { ttl: element.ttl, changes: element.changes.get(), first }, dscps)
     }
 
     /// What the peer knows of segments; what cannot be is nothing, as it is beside what was asked for.

@@ -269,6 +269,7 @@ impl Test {
             stamps: session.shared.options.stamps,
             pace: session.shared.options.pace,
             thread: session.shared.options.thread.clone(),
+            dscp: Some(self.dscp),
             accept_from: drive::accept_from(self.transport, session.peer_ip()),
             end_timeout_ns: u64::try_from(session.silence().as_nanos()).unwrap_or(u64::MAX),
             sentinel_timeout_ns: u64::try_from(session.silence().as_nanos() / 2).unwrap_or(u64::MAX),

@@ -122,7 +122,7 @@ fn tell(arriving: &Receiver<ServerEvent>, log: &mut Log<'_>) {
 }
 
 fn open_gates(options: &ServerOptions, log: &mut Log<'_>) -> Result<Vec<Gate>, PathError> {
-    let (mut gates, mut last) = (Vec::<Gate>::new(), None);
+    let (mut gates, mut closed) = (Vec::<Gate>::new(), Vec::new());
     let (mut control_port, mut test_port) = (options.control_port, options.test_port);
     for &address in &options.listen {
         match open_gate(address, control_port, test_port) {
@@ -132,23 +132,35 @@ fn open_gates(options: &ServerOptions, log: &mut Log<'_>) -> Result<Vec<Gate>, P
                 // Ports that the system chose are the same at all addresses.
                 (control_port, test_port) = (control.port(), test.port());
             }
-            Err(error) => {
-                log.tell(ServerEvent::NotListening { address, reason: error.to_string() });
-                last = Some(error);
-            }
+            Err(error) => closed.push((address, error)),
         }
     }
+    where_one_is_open(&gates, closed, log)?;
     let others = [(options.owamp_port, Dialect::Owamp), (options.twamp_port, Dialect::Twamp)];
     for (port, dialect) in others.into_iter().filter_map(|(port, dialect)| Some((port?, dialect))) {
         for gate in open_others(options, port, dialect, log)? {
             gates.push(gate);
         }
     }
-    match (gates.is_empty(), last) {
-        (true, Some(error)) => Err(error),
-        (true, None) => Err(PathError::Options("no address to listen on was given".into())),
-        (false, _) => Ok(gates),
+    if gates.is_empty() {
+        return Err(PathError::Options("no address to listen on was given".into()));
     }
+    Ok(gates)
+}
+
+/// Says which addresses stay closed where another is open. Where none is, the last of them is the error, said once.
+fn where_one_is_open(
+    gates: &[Gate],
+    mut closed: Vec<(IpAddr, PathError)>,
+    log: &mut Log<'_>,
+) -> Result<(), PathError> {
+    if gates.is_empty() {
+        return closed.pop().map_or(Ok(()), |(_, error)| Err(error));
+    }
+    for (address, error) in closed {
+        log.tell(ServerEvent::NotListening { address, reason: error.to_string() });
+    }
+    Ok(())
 }
 
 fn open_gate(
@@ -169,7 +181,7 @@ fn open_others(
     dialect: Dialect,
     log: &mut Log<'_>,
 ) -> Result<Vec<Gate>, PathError> {
-    let (mut gates, mut last) = (Vec::new(), None);
+    let (mut gates, mut closed) = (Vec::new(), Vec::new());
     for &address in &options.listen {
         match listen((address, port).into()) {
             Ok((control, at)) => {
@@ -177,16 +189,11 @@ fn open_others(
                 log.tell(ServerEvent::ListeningFor { protocol: dialect.name(), control: at });
                 gates.push(Gate { control, speaks: Speaks::Other(dialect) });
             }
-            Err(error) => {
-                log.tell(ServerEvent::NotListening { address, reason: error.to_string() });
-                last = Some(error);
-            }
+            Err(error) => closed.push((address, error)),
         }
     }
-    match last {
-        Some(error) if gates.is_empty() => Err(error),
-        _ => Ok(gates),
-    }
+    where_one_is_open(&gates, closed, log)?;
+    Ok(gates)
 }
 
 fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), PathError> {

@@ -114,10 +114,3 @@ pub struct ReflectorTotals {
     /// Packets not answered, in the order of [`Refusal::ALL`].
     pub refused: [u64; Refusal::ALL.len()],
 }
-
-impl ReflectorTotals {
-    /// Packets not answered for this reason.
-    pub fn refused_for(&self, refusal: Refusal) -> u64 {
-        self.refused[refusal as usize]
-    }
-}

@@ -135,7 +135,7 @@ mod tests {
                 ours.join().unwrap().unwrap()
             });
             assert_eq!((totals.received, totals.reflected), (3, 2));
-            assert_eq!(totals.refused_for(super::super::Refusal::Looping), 1);
+            assert_eq!(totals.refused[super::super::Refusal::Looping as usize], 1);
         }
     }
 

@@ -43,11 +43,6 @@ impl StampReply {
         (self.t4_ns - t1_ns) - (self.t3_ns - self.t2_ns)
     }
 
-    /// T2 - T1: delay there, and the reflector's clock minus ours.
-    pub fn forward_ns(&self, t1_ns: i64) -> i64 {
-        self.t2_ns - t1_ns
-    }
-
     /// T4 - T3: delay back, and our clock minus the reflector's.
     pub fn backward_ns(&self) -> i64 {
         self.t4_ns - self.t3_ns

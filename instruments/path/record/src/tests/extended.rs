@@ -1,5 +1,5 @@
 use super::*;
-use quaver_path_flow::StampSource;
+use quaver_path_flow::{DscpChanges, StampSource};
 
 #[test]
 fn both_ways_both_transports_both_families_bring_every_packet() {
@@ -219,13 +219,16 @@ fn what_cannot_be_is_said_before_anybody_is_called() {
 }
 
 #[test]
-fn each_receiver_tells_the_ttl_of_its_packets() {
+fn each_receiver_tells_the_ttl_and_the_dscp_of_its_packets() {
     for at in [V4, V6] {
         let server = Served::at(at);
-        let outcome = measure(&ClientOptions { directions: Directions::Both, ..server.client() }).unwrap();
+        let options = ClientOptions { directions: Directions::Both, dscp: 46, ..server.client() };
+        let outcome = measure(&options).unwrap();
         for flow in &outcome.flows {
-            let hops = flow.receiver.expect("told").hops;
+            let receiver = flow.receiver.expect("told");
+            let hops = receiver.hops;
             assert_eq!((hops.ttl, hops.changes), (64, 0), "{at}, {:?}", flow.direction);
+            assert_eq!(receiver.dscps, DscpChanges::default(), "{at}, {:?}", flow.direction);
         }
     }
 }

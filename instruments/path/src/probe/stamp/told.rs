@@ -2,11 +2,12 @@
 
 use crate::facts::{AchievedSchedule, EndClock, FlowFacts, PathFacts, RoundTrip, SendingFacts};
 use crate::probe::facts::{clock_of, clock_steps, late_policy_name};
-use quaver_abi::wire::jitlat::Singleton;
+use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, FLAG_UNSTAMPED, Singleton};
 use quaver_analysis::path::direction::Direction;
 use quaver_path_record::ClockEstimate;
-use quaver_path_record::stamp::{SenderOptions, StampOutcome, StampPacket, StampReply};
+use quaver_path_record::stamp::{Numbered, SenderOptions, StampOutcome, StampPacket, StampReply};
 use quaver_view::Cell;
+use std::collections::{BTreeSet, HashSet};
 
 /// Round trips that are kept for the estimate of the clocks' offset: those of the fastest packets.
 const ROUND_TRIPS: usize = 16;
@@ -71,14 +72,29 @@ fn ways_of_loss(outcome: &StampOutcome) -> Option<String> {
     }
     let directions = &outcome.directions;
     Some(match (directions.forward_lost, directions.backward_lost) {
-        (Some(there), Some(back)) => format!(
-            "of {} packets without a reply, {} were lost on the way there and {} on the way back by the reflector's own \
-             numbers, and {} on one of the two; \"up\" counts all of them",
-            Cell::Count(lost),
-            Cell::Count(there),
-            Cell::Count(back),
-            Cell::Count(directions.undecided)
-        ),
+        (Some(there), Some(back)) => {
+            let doubtful = WayThere::of(outcome).doubtful;
+            let counts = match (
+                outcome.packets.is_empty() || directions.numbered.is_none(),
+                directions.undecided,
+                doubtful,
+            ) {
+                (true, ..) => "; \"up\" counts all of them".to_owned(),
+                (false, 0, 0) => String::new(),
+                (false, 0, doubtful) => {
+                    format!("; which of {} was which is not known", Cell::Count(doubtful))
+                }
+                (false, _, _) => "; \"up\" counts these too".to_owned(),
+            };
+            format!(
+                "of {} packets without a reply, {} were lost on the way there and {} on the way back by the reflector's own \
+                 numbers, and {} on one of the two{counts}",
+                Cell::Count(lost),
+                Cell::Count(there),
+                Cell::Count(back),
+                Cell::Count(directions.undecided)
+            )
+        }
         _ => format!(
             "stateless reflector: the direction of {} losses is unknown, and both directions count all of them; use a \
              stateful reflector",
@@ -104,8 +120,6 @@ fn answered(packet: &StampPacket) -> Option<(&StampPacket, &StampReply)> {
 /// The packets of the two directions. A reflector that counts its replies numbers the way back by itself, so what was
 /// lost and what came twice on it shows.
 pub(super) fn packets(outcome: &StampOutcome) -> [Vec<Singleton>; 2] {
-    let up = outcome.packets.iter().filter_map(answered);
-    let up = up.map(|(packet, reply)| singleton(packet.sequence, packet.t1_ns, reply.t2_ns)).collect();
     let mut replies: Vec<_> = outcome.packets.iter().chain(&outcome.further).filter_map(answered).collect();
     replies.sort_by_key(|(_, reply)| reply.t4_ns);
     let number = |packet: &StampPacket, reflector_sequence: u32| match outcome.directions.numbered {
@@ -116,7 +130,69 @@ pub(super) fn packets(outcome: &StampOutcome) -> [Vec<Singleton>; 2] {
         .iter()
         .map(|(packet, reply)| singleton(number(packet, reply.reflector_sequence), reply.t3_ns, reply.t4_ns))
         .collect();
-    [up, down]
+    [WayThere::of(outcome).packets, down]
+}
+
+/// What reached the reflector.
+struct WayThere {
+    /// In the order of arrival there, copies too. A packet whose reply was lost has no stamp.
+    packets: Vec<Singleton>,
+    /// Packets that were lost on either way between the same two replies, so that only their number on each is known.
+    doubtful: u64,
+}
+
+impl WayThere {
+    fn of(outcome: &StampOutcome) -> Self {
+        match outcome.directions.numbered {
+            Some(numbered) => Self::by_numbers(&outcome.packets, &outcome.further, numbered),
+            None => Self::by_stamps(outcome),
+        }
+    }
+
+    /// Of a reflector that counts nothing, only its stamps tell the order.
+    fn by_stamps(outcome: &StampOutcome) -> Self {
+        let mut first: Vec<_> = outcome.packets.iter().filter_map(answered).collect();
+        first.sort_by_key(|(_, reply)| reply.t2_ns);
+        let packets = first.iter().map(|(packet, reply)| row(packet, reply)).collect();
+        Self { packets, doubtful: 0 }
+    }
+
+    /// A number between two replies that no reply has is that of a packet that reached the reflector. It is one of the packets
+    /// between theirs.
+    fn by_numbers(sent: &[StampPacket], further: &[StampPacket], numbered: Numbered) -> Self {
+        let place =
+            |reply: &StampReply| u64::from(reply.reflector_sequence.wrapping_sub(numbered.first as u32));
+        let all = sent.iter().chain(further).filter_map(answered);
+        let mut replies: Vec<_> = all.filter(|(_, reply)| place(reply) < numbered.replies).collect();
+        replies.sort_by_key(|(_, reply)| place(reply));
+        // The same reply again.
+        replies.dedup_by_key(|(_, reply)| place(reply));
+        let mut unanswered: BTreeSet<u64> =
+            sent.iter().filter(|packet| packet.reply.is_none()).map(|packet| packet.sequence).collect();
+        let (mut there, mut known, mut next) = (Self { packets: Vec::new(), doubtful: 0 }, HashSet::new(), 0);
+        for (packet, reply) in replies {
+            let without_reply = place(reply) - next;
+            next = place(reply) + 1;
+            let later = unanswered.split_off(&packet.sequence);
+            let between = std::mem::replace(&mut unanswered, later);
+            if (1..between.len() as u64).contains(&without_reply) {
+                there.doubtful += between.len() as u64;
+            }
+            let reached = between.into_iter().take(usize::try_from(without_reply).unwrap_or(usize::MAX));
+            there.packets.extend(reached.map(|sequence| Singleton {
+                flags: FLAG_UNSTAMPED,
+                ..singleton(sequence, sent[sequence as usize].t1_ns, 0)
+            }));
+            let flags = if known.insert(packet.sequence) { 0 } else { FLAG_DUPLICATE };
+            there.packets.push(Singleton { flags, ..row(packet, reply) });
+        }
+        there
+    }
+}
+
+/// A packet on the way there.
+fn row(packet: &StampPacket, reply: &StampReply) -> Singleton {
+    singleton(packet.sequence, packet.t1_ns, reply.t2_ns)
 }
 
 /// What the manifest tells of the session.
@@ -215,6 +291,8 @@ fn flow(outcome: &StampOutcome, options: &SenderOptions, direction: Direction) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use quaver_analysis::path::arrival::{Classified, Numbering, classify};
     use quaver_path_flow::StampSource;
 
     fn packet(sequence: u64, round_trip_ns: i64) -> StampPacket {
@@ -252,6 +330,87 @@ mod tests {
         assert_eq!(trips.len(), ROUND_TRIPS);
         for (trip, (round_trip_ns, t1_ns)) in trips.iter().zip(sorted) {
             assert_eq!((trip.t1_ns, trip.t3_ns - trip.t1_ns), (t1_ns, round_trip_ns));
+        }
+    }
+
+    /// A packet's way: how many copies of it reach the reflector, after how many others, and which of the replies come back.
+    type Fate = (u32, u32, bool);
+
+    /// What a sender has after that, its further replies, and the true order at the reflector.
+    fn session(fates: &[Fate]) -> (Vec<StampPacket>, Vec<StampPacket>, Vec<u64>) {
+        let mut arrivals: Vec<(u64, u64, bool)> = Vec::new();
+        for (sequence, (copies, held, back)) in (0u64..).zip(fates) {
+            arrivals.extend((0..*copies).map(|copy| (sequence + u64::from(held + copy), sequence, *back)));
+        }
+        arrivals.sort_unstable_by_key(|(place, sequence, _)| (*place, *sequence));
+        let mut sent: Vec<StampPacket> = (0..fates.len() as u64)
+            .map(|sequence| StampPacket { reply: None, ..packet(sequence, 1_000) })
+            .collect();
+        let mut further = Vec::new();
+        for (number, (_, sequence, back)) in (0u32..).zip(&arrivals) {
+            if !back {
+                continue;
+            }
+            let one = packet(*sequence, 1_000);
+            let reply = one.reply.map(|reply| StampReply { reflector_sequence: number, ..reply });
+            match sent[*sequence as usize].reply {
+                None => sent[*sequence as usize].reply = reply,
+                Some(_) => further.push(StampPacket { reply, ..one }),
+            }
+        }
+        (sent, further, arrivals.iter().map(|(_, sequence, _)| *sequence).collect())
+    }
+
+    fn there(fates: &[Fate]) -> (Classified, u64) {
+        let (sent, further, order) = session(fates);
+        let all = sent.iter().chain(&further);
+        let replies =
+            all.filter_map(|packet| packet.reply).map(|reply| u64::from(reply.reflector_sequence) + 1).max();
+        let numbered = Numbered { first: 0, replies: replies.unwrap_or(0) };
+        let found = WayThere::by_numbers(&sent, &further, numbered);
+        assert!(order.len() >= found.packets.len());
+        let end = fates.len() as u64;
+        (classify(&found.packets, Numbering::Full, Some(end)), found.doubtful)
+    }
+
+    #[test]
+    fn what_is_lost_on_the_way_back_is_no_loss_there() {
+        let mut fates: Vec<Fate> = vec![(1, 0, true); 200];
+        for at in [10, 11, 12, 50, 100] {
+            fates[at] = (1, 0, false);
+        }
+        for at in [20, 60, 61] {
+            fates[at] = (0, 0, true);
+        }
+        let (up, doubtful) = there(&fates);
+        assert_eq!((up.counts.lost, up.counts.unique, doubtful), (3, 197, 0));
+        assert_eq!(up.unstamped, [10, 11, 12, 50, 100]);
+        // Three between the same two replies: two there, one back.
+        fates[59] = (1, 0, false);
+        let (up, doubtful) = there(&fates);
+        assert_eq!((up.counts.lost, doubtful), (3, 3));
+    }
+
+    #[test]
+    fn copies_and_order_on_the_way_there_are_those_of_the_reflectors_numbers() {
+        let mut fates: Vec<Fate> = vec![(1, 0, true); 200];
+        fates[30].0 = 3;
+        fates[77].0 = 2;
+        fates[120].1 = 4;
+        let (up, _) = there(&fates);
+        let counts = up.counts;
+        assert_eq!((counts.duplicate, counts.out_of_sequence, counts.lost), (3, 1, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn losses_there_are_exact_up_to_the_last_reply(
+            fates in prop::collection::vec((0u32..=1, prop::bool::weighted(0.8)), 1..80),
+        ) {
+            let mut fates: Vec<Fate> = fates.into_iter().map(|(copies, back)| (copies, 0, back)).collect();
+            fates.push((1, 0, true));
+            let lost = fates.iter().filter(|fate| fate.0 == 0).count() as u64;
+            prop_assert_eq!(there(&fates).0.counts.lost, lost);
         }
     }
 }

@@ -173,7 +173,9 @@ impl<O: Observer> Protocol<O> {
             | SyncKind::GivenBack
             | SyncKind::Initialised
             | SyncKind::TryEntry
-            | SyncKind::TryExit => {}
+            | SyncKind::TryExit
+            | SyncKind::Stack
+            | SyncKind::StackWords => {}
         }
         self.recount(slot);
     }

@@ -93,10 +93,12 @@ impl<O: Observer> Protocol<O> {
         let now_ns = self.now_ns;
         let thread = self.threads.get_mut(slot);
         let fits = |wait: &mut OpenWait| wait.waiting == waiting && wait.key.address == event.object;
-        let Some(wait) = thread.wait.take_if(fits) else {
+        let Some(mut wait) = thread.wait.take_if(fits) else {
             self.counts.exits_alone += 1;
             return;
         };
+        // Who called is found out at the end of a wait.
+        wait.call_site = if event.call_site == 0 { wait.call_site } else { event.call_site };
         thread.waited_ns += now_ns - wait.entered_ns;
         let got = matches!(event.outcome, SyncOutcome::Ok | SyncOutcome::OwnerDied | SyncOutcome::Serial);
         self.count_outcome(event.outcome);

@@ -23,22 +23,8 @@ pub(super) fn sizes(summary: &PaperSummary) -> Group {
     let low = bins().map(|bin| bin.from_ns.max(1.0)).fold(f64::MAX, f64::min);
     let high = bins().map(|bin| bin.to_ns).fold(1.0, f64::max);
     Group::beside(with().map(|one| {
-        let (mut edges, mut counts): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
-        for bin in &one.distribution {
-            // A logarithmic axis has no place for zero, and bins that hold nothing are not listed.
-            let from_ns = bin.from_ns.max(1.0);
-            if edges.last().is_some_and(|last| *last < from_ns) {
-                counts.push(0.0);
-            }
-            if edges.last() != Some(&from_ns) {
-                edges.push(from_ns);
-            }
-            edges.push(bin.to_ns);
-            counts.push(bin.count as f64);
-        }
-        let (name, colour) = (one.program.clone(), Colour::Series(0));
-        let (edges, counts) = (edges.into(), counts.into());
-        let binned = Binned { name, colour, edges, counts, below: 0.0, above: 0.0 };
+        let bins = one.distribution.iter().map(|bin| (bin.from_ns, bin.to_ns, bin.count));
+        let binned = Binned::logarithmic(one.program.clone(), Colour::Series(0), bins);
         let plot = Distribution {
             x: Axis::log("lateness", Quantity::Duration).range(low, high),
             of: "late operations".to_owned(),

@@ -59,7 +59,7 @@ impl MessageCountsOf {
 fn a_thread_that_wakes_elsewhere_is_asked_for() {
     let mut units = units(3);
     units.registers().create(0, 1);
-    units.swap_out(0, ThreadId(1), 0x40);
+    units.swap_out(ThreadId(1), 0x40);
     for event in [
         event(10, 1, 0, SyncKind::WaitEntry, 0x100),
         event(20, 2, 1, SyncKind::BroadcastEntry, 0x100),
@@ -126,7 +126,7 @@ fn what_a_child_has_from_its_parent_and_a_parent_from_its_child_is_not_their_own
         units.sync(&event, None);
     }
     assert_eq!((units.lost_ns(ThreadId(1)), units.lost_ns(ThreadId(2))), (60_000, 20_000));
-    assert_eq!(units.frame_count_ns(ThreadId(1)), Some(60_000), "the larger one at a join");
+    assert_eq!(units.protocol.count_ns(ThreadId(1)), Some(60_000), "the larger one at a join");
 }
 
 #[test]

@@ -196,6 +196,74 @@ fn user_space_packets_are_no_part_of_it() {
     assert_eq!(kernel.arms.iter().map(|arm| arm.overhead.count).sum::<u64>(), 3 * 90);
 }
 
+/// Our module's arms: 200 ns alone, 240 with the clock, 220 with raw cycles, in five starts of a round; converting takes 30 ns more.
+fn by_module() -> (CompareTable, CompareFacts) {
+    let mut packets = Vec::new();
+    for block in 0..30u32 {
+        let arm = ((block + block / 3) % 3) as u16;
+        for position in 0..12u32 {
+            let between_cycles = [200, 240, 220][usize::from(arm)] + u64::from(position % 2);
+            let before_cycles = 1_000_000 * u64::from(12 * block + position);
+            packets.push(Packet { arm, block, position, cpu: 0, before_cycles, between_cycles });
+        }
+    }
+    let mut table = table_of(&packets);
+    table.context.fill(2);
+    table.interrupts_off.fill(true);
+    let mut facts = facts(&[], 2);
+    let arm = |(name, ns): (&str, f64)| UserArmFacts {
+        name: name.to_owned(),
+        converter_ns: ns,
+        later_ns: vec![ns; 5],
+        ..UserArmFacts::default()
+    };
+    facts.patterns[0].module_arms =
+        [("off", 0.0), ("module-clock", 0.0), ("module-raw", 30.0)].map(arm).into();
+    facts.patterns[0].module_blocks = vec![6; 5];
+    facts.absent.insert("stamping".to_owned(), "no right".to_owned());
+    (table, facts)
+}
+
+#[test]
+fn the_modules_arms_are_the_papers_two_and_conversion_counts() {
+    let (table, facts) = by_module();
+    let pattern = &summarize(&table, &facts).patterns[0];
+    assert!(pattern.kernel.is_none(), "nothing was between tracepoints");
+    let module = pattern.module.as_ref().unwrap();
+    assert_eq!(module.interrupts_off_share, 1.0);
+    let ratio = &module.ratios[0];
+    assert_eq!((ratio.of.as_str(), ratio.to.as_str()), ("module-clock", "module-raw"));
+    assert_eq!((ratio.mean.result(), ratio.mean.interval), (Some(2.0), exactly(2.0)));
+    let whole = ratio.whole.as_ref().unwrap();
+    assert_eq!((whole.result(), whole.verdict), (Some(0.8), Verdict::Smaller), "40 over 20 and 30");
+    let costs: Vec<Option<f64>> = module.differences.iter().map(|one| one.ns).collect();
+    assert_eq!(costs, [Some(40.0), Some(20.0), Some(20.0)]);
+    assert_eq!(module.same.iter().map(|one| one.mean.ratio).collect::<Vec<_>>(), [Some(1.0); 3]);
+}
+
+#[test]
+fn each_way_has_a_figure_or_the_reason_why_not() {
+    let (table, facts) = by_module();
+    let pattern = &summarize(&table, &facts).patterns[0];
+    let of = |arm: &str| pattern.ways.iter().find(|way| way.arm == arm).unwrap();
+    let raw = of("module-raw");
+    assert_eq!((raw.place, raw.ns, raw.later_ns, &raw.absent), ("kernel", Some(20.0), Some(30.0), &None));
+    assert_eq!((of("module-clock").ns, of("module-clock").later_ns), (Some(40.0), Some(0.0)));
+    for (arm, why) in
+        [("stamping", "no right"), ("bpf-ktime", "not measured"), ("inline-clock", "not measured")]
+    {
+        let way = of(arm);
+        assert_eq!((way.ns, way.later_ns, way.absent.as_deref()), (None, None, Some(why)), "{arm}");
+    }
+    // One that is measured and may be nothing has no figure either.
+    let (mut table, facts) = by_module();
+    let raw = (0..table.len()).filter(|row| table.arm[*row] == 2).collect::<Vec<_>>();
+    raw.iter().for_each(|row| table.between_cycles[*row] -= 30);
+    let refused = &summarize(&table, &facts).patterns[0].ways[7];
+    assert!(refused.ns.is_none() && refused.absent.as_ref().unwrap().contains("impossible"), "{refused:?}");
+    assert_eq!(pattern.ways.len(), 8);
+}
+
 /// Plainly: the values of an arm, packet by packet, in the order of arrival in each block.
 fn plain_blocks(packets: &[Packet], arm: u16) -> Vec<Vec<Packet>> {
     let mut blocks = Vec::new();

@@ -2,7 +2,8 @@
 
 use super::{all_sent, meet, spec, take_end};
 use crate::below::MOST_DEPARTURES;
-use crate::client::{Flow, Test};
+use crate::client::open_way::OpenWay;
+use crate::client::{Flow, Test, is_udp};
 use crate::control::{Control, Incoming};
 use crate::drive;
 use crate::drive::{Happening, Signals};
@@ -23,6 +24,8 @@ pub(super) fn run(test: &mut Test<'_>, cookie: &CookieElement) -> Result<Option<
     let (socket, _) = meet(test, cookie)?;
     let spec = spec(test, cookie);
     prepare_receive(&socket, &spec)?;
+    let way = || OpenWay::new(&socket, cookie, Instant::now());
+    let mut way = is_udp(test).then(way).and_then(Result::ok);
     let patience = test.patience();
     let mut flow = test.begin(Direction::Down, &socket)?;
     let said = test.control.say(Kind::Start, Body::new(), patience);
@@ -50,6 +53,7 @@ pub(super) fn run(test: &mut Test<'_>, cookie: &CookieElement) -> Result<Option<
             Happening::Gone(error) => Err(error.to_string()),
             Happening::Tick => {
                 pairs.tick();
+                way.iter_mut().for_each(|way| way.tick(Instant::now()));
                 Ok(())
             }
         };

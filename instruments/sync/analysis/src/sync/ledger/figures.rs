@@ -174,8 +174,8 @@ pub struct ThreadShare {
 /// A system call's part of the time that owners slept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallShare {
-    /// Its number in the machine's table; none where no system call was seen around the sleep: a page fault, or a call shorter
-    /// than the threshold.
+    /// Its number in the machine's table; none where no system call was seen around the sleep: a page fault, a call shorter than
+    /// the threshold, or one that had not returned when the wait ended.
     pub call: Option<u16>,
     /// Its part.
     pub total_ns: u64,
@@ -218,7 +218,7 @@ pub struct RootShare {
     pub total_ns: u64,
 }
 
-/// What a lock's waiting looks like as a whole. Each is named where its share of the wait reaches [`PATTERN_SHARE`].
+/// What a lock's waiting looks like as a whole. Each but a deadlock is named where its share of the wait reaches [`PATTERN_SHARE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
@@ -228,12 +228,14 @@ pub enum Pattern {
     Convoy,
     /// An owner less urgent than a waiter waited for its CPU behind another thread that is less urgent than that waiter.
     PriorityInversion,
+    /// To the end of the run a thread waited for it while its owner waited, at once or through others, for what that thread had.
+    Deadlock,
 }
 
 impl Pattern {
     /// Name in reports.
     pub const fn name(self) -> &'static str {
-        ["barging", "convoy", "priority inversion"][self as usize]
+        ["barging", "convoy", "priority inversion", "deadlock"][self as usize]
     }
 }
 
@@ -266,7 +268,7 @@ pub struct LockFigures {
     pub failed_tries: u64,
     /// Of the wait: somebody held it.
     pub held_ns: u64,
-    /// Of `held_ns`: the wait ran out before the owner gave it back.
+    /// Of `held_ns`: the wait ended before the owner gave it back. It ran out, the owner or the program ended.
     #[serde(default)]
     pub outlasted_ns: u64,
     /// Of the wait: it had been given back, and the next owner was on its way.
@@ -308,6 +310,9 @@ pub struct LockFigures {
     pub inverted_deep_ns: u64,
     /// Those threads.
     pub inverted_by: Vec<ThreadShare>,
+    /// A wait that was part of a deadlock at the end of the run: who waited, who owned the lock, for how long.
+    #[serde(default)]
+    pub deadlock: Option<PairShare>,
     /// What it comes to.
     pub patterns: Vec<Pattern>,
 }

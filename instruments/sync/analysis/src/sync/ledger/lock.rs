@@ -28,6 +28,10 @@ pub(super) struct Waiter {
     pub(super) slot: u32,
     /// Place of its entry among all events.
     pub(super) order: u64,
+    /// Since when it waits.
+    pub(super) entered_ns: u64,
+    /// Who had the lock then, as the lock itself says.
+    pub(super) found: Option<ThreadId>,
     /// Until here its wait is booked.
     pub(super) booked_ns: u64,
     /// It waits to read.
@@ -39,6 +43,11 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
+    /// Nobody has given the lock back since it began to wait, so that whom it found still has it.
+    pub(super) const fn is_untouched(&self) -> bool {
+        !self.released && self.booked_ns == self.entered_ns
+    }
+
     /// This thread gives the lock back; whether it did so before in this wait, and thus asked again after the waiter.
     pub(super) fn is_passed_again(&mut self, owner: ThreadId) -> bool {
         let again = self.owners.contains(&owner);
@@ -135,6 +144,8 @@ struct Slice {
 #[derive(Debug, Default)]
 pub(super) struct Lock {
     pub(super) waiters: Vec<Waiter>,
+    /// A thread that waited for it to the end of the run, and whose owner waited for what that thread had.
+    pub(super) deadlock: Option<PairShare>,
     pub(super) holder: Option<Holder>,
     pub(super) given_back: Option<GivenBack>,
     /// Until here the length of the queue is booked.
@@ -265,6 +276,14 @@ impl Lock {
         root
     }
 
+    /// A sleep of its owner was in this system call.
+    pub(super) fn name_sleep(&mut self, call: u16, ns: u64) {
+        if let Some(unnamed) = self.slept_in.get_mut(&None) {
+            *unnamed = unnamed.saturating_sub(ns);
+            add!(self.slept_in, Some(call), ns);
+        }
+    }
+
     /// A wait has ended.
     pub(super) fn waited(&mut self, site: ObjectKey, ns: u64, got: bool) {
         self.figures.wait.add(ns);
@@ -289,6 +308,9 @@ impl Lock {
         }
         if reaches(one.inverted_ns, one.wait.total_ns) {
             found.push(Pattern::PriorityInversion);
+        }
+        if self.deadlock.is_some() {
+            found.push(Pattern::Deadlock);
         }
         found
     }
@@ -319,6 +341,7 @@ impl Lock {
             owner_sites: places(self.owner_sites),
             waiter_sites: places(self.waiter_sites),
             inverted_by: threads(self.inverted_by),
+            deadlock: self.deadlock,
             patterns,
             ..self.figures
         }

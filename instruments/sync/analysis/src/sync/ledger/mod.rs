@@ -8,6 +8,7 @@ mod conditions;
 mod figures;
 mod lock;
 mod log;
+mod owners;
 mod thread;
 mod words;
 
@@ -27,7 +28,7 @@ use conditions::Conditions;
 use lock::{GivenBack, HoldEnd, Holder, KeptOut, Lock, Waiter};
 use log::{Doing, Piece, Root};
 use quaver_abi::record::OffCpu;
-use quaver_abi::sync::{CPU_UNKNOWN, SyncKind, SyncObject, SyncOutcome, outcome_flags};
+use quaver_abi::sync::{CPU_UNKNOWN, OWNER_SHIFT, SyncKind, SyncObject, SyncOutcome, outcome_flags};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use thread::{Call, Place, Thread};
@@ -93,6 +94,14 @@ impl Ledger {
         let slot = self.slot_of(event);
         self.book(slot);
         let key = ObjectKey::of(event.process, event.object);
+        // Who called is found out at the end of a wait.
+        if event.kind.ends_wait()
+            && let Some(call) = &mut self.threads[slot as usize].call
+            && call.object == key
+            && event.call_site != 0
+        {
+            call.site = event.call_site;
+        }
         match event.kind {
             SyncKind::LockEntry | SyncKind::ReadLockEntry => self.ask(event, slot, key),
             SyncKind::LockExit | SyncKind::ReadLockExit => self.got(event, slot, key),
@@ -275,7 +284,19 @@ impl Ledger {
         lock.count_queue(now_ns);
         let released = lock.given_back.is_some_and(|last| !last.returned);
         let reads = event.kind == SyncKind::ReadLockEntry;
-        lock.waiters.push(Waiter { slot, order, booked_ns: now_ns, released, reads, owners: Vec::new() });
+        let found = Some(ThreadId(event.detail >> OWNER_SHIFT)).filter(|owner| owner.0 != 0);
+        let booked_ns = now_ns;
+        let owners = Vec::new();
+        lock.waiters.push(Waiter {
+            slot,
+            order,
+            entered_ns: now_ns,
+            found,
+            booked_ns,
+            reads,
+            released,
+            owners,
+        });
         self.open.insert((now_ns, slot));
     }
 
@@ -308,18 +329,6 @@ impl Ledger {
         }
     }
 
-    /// The owner ended without giving the lock back: nobody tells who that was.
-    fn owner_died(&mut self, key: ObjectKey) {
-        let now_ns = self.now_ns;
-        let Some(lock) = self.locks.get_mut(&key) else { return };
-        let mut waiters = std::mem::take(&mut lock.waiters);
-        for waiter in &mut waiters {
-            lock.owner_unknown(now_ns - waiter.booked_ns);
-            (waiter.booked_ns, waiter.released) = (now_ns, false);
-        }
-        lock.waiters = waiters;
-    }
-
     fn hold(&mut self, key: ObjectKey, thread: ThreadId, asked: Option<u64>, end: HoldEnd) {
         let since_ns = self.now_ns;
         if let Some(lock) = self.locks.get_mut(&key) {
@@ -339,30 +348,31 @@ impl Ledger {
     /// A wait for a lock is over: what no unlock has booked is its last part.
     fn end_wait(&mut self, slot: u32, call: &Call, got: bool, now_ns: u64) {
         let process = self.threads[slot as usize].process;
-        self.open.remove(&(call.entered_ns, slot));
-        let owner = if got { None } else { self.owner_of(call.object).filter(|owner| *owner != slot) };
-        if let Some(owner) = owner {
-            self.book(owner);
-        }
         let Some(lock) = self.locks.get_mut(&call.object) else {
+            self.open.remove(&(call.entered_ns, slot));
             self.others.add(now_ns - call.entered_ns);
             return;
         };
         lock.count_queue(now_ns);
         let place = lock.waiters.iter().position(|waiter| waiter.slot == slot);
-        let Some(waiter) = place.map(|place| lock.waiters.swap_remove(place)) else { return };
+        let Some(waiter) = place.map(|place| lock.waiters.swap_remove(place)) else {
+            self.open.remove(&(call.entered_ns, slot));
+            return;
+        };
         let rest_ns = now_ns - waiter.booked_ns;
         let mut from_ns = waiter.booked_ns;
-        let needed_ns = needed_ns(&self.open, self.now_ns);
+        let owner = if got { None } else { self.owner_of(call.object, &waiter) };
         if let Some(owner) = owner {
-            let got_ns = lock.holder.map_or(from_ns, |holder| holder.since_ns.clamp(from_ns, now_ns));
-            let until =
-                KeptOut { key: call.object, from_ns, got_ns, to_ns: now_ns, site: None, overtakes: false };
-            until.book(lock, &mut self.threads, slot, owner, needed_ns);
+            self.kept_to_the_end(call.object, &waiter, owner, now_ns);
             from_ns = now_ns;
-        } else if got && waiter.released {
+        }
+        // Not before: what its owner did since it began to wait was needed until here.
+        self.open.remove(&(call.entered_ns, slot));
+        let needed_ns = self.needed_ns();
+        let Some(lock) = self.locks.get_mut(&call.object) else { return };
+        if got && waiter.released {
             lock.hand_over(rest_ns);
-        } else {
+        } else if owner.is_none() {
             lock.owner_unknown(rest_ns);
         }
         lock.waited(ObjectKey { process, address: call.site }, now_ns - call.entered_ns, got);
@@ -370,12 +380,6 @@ impl Ledger {
         let root = Root { thread: thread.id, activity: Activity::Waited, depth: 0, behind: None };
         let doing = Doing::Waited { object: call.object };
         thread.log.push(Piece { from_ns, to_ns: now_ns, doing, root }, needed_ns);
-    }
-
-    /// Who has a lock, where that one's end is recorded in any case.
-    fn owner_of(&self, lock: ObjectKey) -> Option<u32> {
-        let holder = self.locks.get(&lock)?.holder.filter(|holder| holder.end == HoldEnd::Recorded)?;
-        self.find(holder.thread)
     }
 
     /// Whoever gives a lock back has been its owner; all who wait for it waited for this owner until now. A reader keeps out no
@@ -391,7 +395,13 @@ impl Ledger {
         let by_reader = event.flags & outcome_flags::FOR_READING != 0;
         let site = Some(ObjectKey { process: event.process, address: event.call_site });
         let mut waiters = std::mem::take(&mut lock.waiters);
-        let kept_out = |waiter: &&mut Waiter| waiter.slot != slot && !(by_reader && waiter.reads);
+        // Where a writer that waits goes first, a reader that asks after it waits for the readers that the writer waits for.
+        let first_writer = waiters.iter().filter(|waiter| !waiter.reads).map(|waiter| waiter.order).min();
+        let behind_writer =
+            |waiter: &Waiter| !waiter.released && first_writer.is_some_and(|asked| asked < waiter.order);
+        let kept_out = |waiter: &&mut Waiter| {
+            waiter.slot != slot && (!(by_reader && waiter.reads) || behind_writer(waiter))
+        };
         for waiter in waiters.iter_mut().filter(kept_out) {
             // Until the owner had it, it was on its way to the owner.
             let from_ns = waiter.booked_ns;
@@ -402,7 +412,7 @@ impl Ledger {
             let overtakes = again || exclusive && (late || free);
             let until = KeptOut { key, from_ns, got_ns, to_ns: now_ns, site, overtakes };
             until.book(lock, &mut self.threads, waiter.slot, slot, needed_ns);
-            (waiter.booked_ns, waiter.released) = (now_ns, true);
+            (waiter.booked_ns, waiter.released) = (now_ns, !(by_reader && waiter.reads));
         }
         lock.waiters = waiters;
     }
@@ -467,6 +477,7 @@ impl Ledger {
                 let Some(slot) = self.find(thread) else { return };
                 let from_ns = self.now_ns.saturating_sub(inside_ns);
                 self.threads[slot as usize].log.slept_in(number, from_ns);
+                self.name_sleeps(slot, number, from_ns);
             }
             KernelKind::Sample { thread, spins, .. } => {
                 if let Some(slot) = self.find(thread) {
@@ -517,10 +528,12 @@ impl Ledger {
         }
     }
 
-    /// What was found. `listed`: how many locks are shown.
-    pub fn finish(mut self, listed: usize) -> Contention {
+    /// What was found. `listed`: how many locks are shown. `ends_ns`: an instant until which each process image lasted at least, and
+    /// from which on nothing of it was lost; 0 where there is none.
+    pub fn finish(mut self, listed: usize, ends_ns: &[u64]) -> Contention {
+        self.find_deadlocks(ends_ns);
         for slot in 0..self.threads.len() as u32 {
-            self.break_off(slot);
+            self.break_off(slot, ends_ns);
         }
         let mut wait = self.others;
         self.locks.values().for_each(|lock| wait.merge(lock.waits()));
@@ -554,14 +567,15 @@ impl Ledger {
     }
 
     /// A wait that is open at the end counts as far as anything was seen of it.
-    fn break_off(&mut self, slot: u32) {
+    fn break_off(&mut self, slot: u32, ends_ns: &[u64]) {
         let needed_ns = self.needed_ns();
+        let end_ns = self.seen_until_ns(slot, ends_ns);
         let thread = &mut self.threads[slot as usize];
         let waits = |call: &mut Call| !matches!(call.spending, Spending::Barrier | Spending::Join);
         let Some(call) = thread.call.take_if(waits) else { return };
         let waiters = self.locks.get(&call.object).map_or(&[][..], |lock| &lock.waiters);
         let waiter = waiters.iter().find(|waiter| waiter.slot == slot);
-        let seen_ns = waiter.map_or(0, |waiter| waiter.booked_ns).max(thread.booked_ns());
+        let seen_ns = waiter.map_or(0, |waiter| waiter.booked_ns).max(end_ns);
         thread.call = Some(call);
         thread.book(seen_ns, needed_ns);
         thread.call = None;

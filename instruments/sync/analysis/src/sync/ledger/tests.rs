@@ -25,7 +25,7 @@ const M: u64 = 0x2000;
 fn ledger_of(events: &[AnyEvent]) -> Contention {
     let mut ledger = Ledger::default();
     events.iter().for_each(|event| ledger.any(event));
-    let found = ledger.finish(usize::MAX);
+    let found = ledger.finish(usize::MAX, &[]);
     conserves(&found);
     found
 }
@@ -533,7 +533,7 @@ fn who_woke_is_certain_where_the_kernel_said_so_and_each_end_of_a_wait_is_counte
             ledger.ended_by(wakeup.thread, wakeup.by);
         }
     }
-    let found = ledger.finish(usize::MAX);
+    let found = ledger.finish(usize::MAX, &[]);
     conserves(&found);
     let word = &found.words[0];
     let ends = (word.wait.count, word.woken, word.changed, word.given_up, word.waker_unknown);

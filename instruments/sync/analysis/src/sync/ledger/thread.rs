@@ -58,6 +58,8 @@ pub(super) struct Thread {
     /// Words on which it was woken, and when. It has neither waited nor woken others on them since.
     woken_on: Vec<(ObjectKey, u64)>,
     pub(super) ended: bool,
+    /// Its latest sleep, in a call that has not returned, while others waited for these locks of its: since when and how long.
+    pub(super) unnamed_sleeps: Vec<(ObjectKey, u64, u64)>,
     /// As the kernel numbers it: the smaller, the more urgent.
     pub(super) priority: Option<i16>,
     parts_ns: [u64; 11],
@@ -84,6 +86,7 @@ impl Thread {
             row: None,
             woken_on: Vec::new(),
             ended: false,
+            unnamed_sleeps: Vec::new(),
             priority: None,
             parts_ns: [0; 11],
             sampled_ns: [0; 2],
@@ -152,6 +155,11 @@ impl Thread {
     /// What its time went into so far.
     pub(super) const fn so_far(&self) -> SoFar {
         SoFar { parts_ns: self.parts_ns, crowded_ns: self.crowded_ns }
+    }
+
+    /// Its first event.
+    pub(super) const fn first_ns(&self) -> u64 {
+        self.first_ns
     }
 
     /// Until when its time is booked.
