@@ -155,6 +155,7 @@ fn facts(count: i32) -> PathFacts {
         departures: None,
         segments: None,
         segments_at_server: None,
+        moved: None,
         cut_short: None,
     };
     let trip = |at: i64, wait_ns: i64| {

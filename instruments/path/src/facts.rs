@@ -147,8 +147,22 @@ pub struct FlowFacts {
     /// What the server saw below it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segments_at_server: Option<SegmentFacts>,
+    /// Where the client's packets came from at last, if not from where they came at first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved: Option<MoveFacts>,
     /// Why the flow did not go its full length, where it did not.
     pub cut_short: Option<String>,
+}
+
+/// A client whose packets came from another port than at first: a translator of addresses (NAT) gave it one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MoveFacts {
+    /// How often the server followed.
+    pub times: u32,
+    /// Datagrams that came before it did, as far as it saw them. They count as lost.
+    pub uncounted: u64,
+    /// Where they came from at last, `address:port`.
+    pub to: String,
 }
 
 /// What stands for the receiver's stamps where nothing came back from it.

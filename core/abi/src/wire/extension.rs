@@ -45,7 +45,7 @@ mod elements;
 
 pub use elements::{
     ClockElement, ClockPairElement, CookieElement, DeparturesElement, FlowElement, HopChangeElement,
-    HopsElement, LimitsElement, ReceiverElement, SegmentsElement, SenderElement, SendingElement,
+    HopsElement, LimitsElement, MoveElement, ReceiverElement, SegmentsElement, SenderElement, SendingElement,
     SendingReportElement, SourceElement, SourceReportElement, TimeElement,
 };
 
@@ -141,6 +141,8 @@ pub mod field {
     pub const OF_TRAINS: u16 = 0x001b;
     /// [`super::HopsElement`]; a receiver that knows no TTL leaves it out.
     pub const HOPS: u16 = 0x001c;
+    /// [`super::MoveElement`]; a server whose client kept its address and port leaves it out.
+    pub const MOVE: u16 = 0x001d;
 }
 
 /// What a message says. Values are part of the protocol.

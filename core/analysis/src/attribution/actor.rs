@@ -41,8 +41,8 @@ pub(crate) struct Span {
     pub(crate) until_ns: i64,
     /// Thread that took its CPU when it left (0: idle, or not known).
     pub(crate) taken_by: u32,
-    /// Whether it was of a real-time class when it left; none where it runs or nothing is recorded.
-    pub(crate) realtime: Option<bool>,
+    /// Its scheduling class when it left; none where it runs or nothing is recorded.
+    pub(crate) class: Option<Class>,
     /// Why it is off the CPU.
     pub(crate) absence: Absence,
 }
@@ -80,7 +80,7 @@ impl Span {
             queued_ns: None,
             until_ns: end_ns,
             taken_by: 0,
-            realtime: None,
+            class: None,
             absence: Absence::default(),
         }
     }
@@ -315,7 +315,7 @@ impl<'a> Life<'a> {
                     queued_ns: None,
                     until_ns: end_ns,
                     taken_by: 0,
-                    realtime: None,
+                    class: None,
                     absence: Absence::default(),
                 };
                 take(span);
@@ -391,7 +391,7 @@ impl<'a> Life<'a> {
             }
             let (state, since_ns) = state_at(cursor);
             let taken_by = (before.aux >> 32) as u32;
-            let realtime = Some(Class::of(before.aux) != Class::Normal);
+            let class = Some(Class::of(before.aux));
             let until_ns = if back == i64::MAX { to } else { back };
             take(Span {
                 start_ns: cursor,
@@ -405,7 +405,7 @@ impl<'a> Life<'a> {
                 queued_ns,
                 until_ns,
                 taken_by,
-                realtime,
+                class,
                 absence,
             });
             cursor = end_ns;

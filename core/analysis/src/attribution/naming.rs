@@ -380,6 +380,7 @@ pub(crate) const EMITTED: &[&str] = &[
     "softlockup",
     "quota",
     "rt-throttle",
+    "dl-budget",
     "fair-server",
     "cs-watchdog",
     "timers",

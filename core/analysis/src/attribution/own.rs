@@ -6,13 +6,14 @@
 //! Holding the CPU is no proof under a hypervisor, which may have stopped the CPU meanwhile. The timer of the samples
 //! tells the two apart. A program is interrupted by it each period, so a longer silence was neither code nor a call. And
 //! it fires on time while the program runs, but late after a stop. If the punctual samples of one kind of work, in windows
-//! of one order of length, make up less than half of their time, that work is not the program's there.
+//! of one order of length, make up less than half of their time, that work is not the program's there. A window that the
+//! timer found the program in whenever it was due, and twice at least, needs no such evidence.
 
 use super::actor::{ActorState, Life};
 use super::causes::{CauseKey, CauseTable, Detail};
 use super::engine::Draft;
 use super::timeline::{Level, Timeline, end_of, sort_by_start, start_of};
-use super::{PacketPosition, Part};
+use super::{EdgeCap, PacketPosition, Part};
 use crate::model::{Names, PacketRun};
 use crate::summary::{CauseSummary, FunctionShare};
 use quaver_abi::record::{EventKind, EventRecord, SAMPLE_PERIOD_NS, TOOK_SAMPLE};
@@ -34,6 +35,8 @@ const PUNCTUAL_NS: i64 = 25_000;
 const MOST_FUNCTIONS: usize = 8;
 /// A function that leads ran itself in at least one of so many samples.
 const LEAST_ITSELF: u64 = 20;
+/// Fewer samples do not show that a window is the program's.
+const FEWEST_MET: u32 = 2;
 /// Fewer samples name no cause.
 const FEWEST_SAMPLES: u64 = 3;
 
@@ -49,6 +52,8 @@ pub(crate) struct OwnWork<'a> {
     virtual_machine: bool,
     /// The timer of the samples ran.
     sampled: bool,
+    /// What an interrupt costs beside its trace points.
+    edges: EdgeCap,
     calls: BTreeMap<u32, Vec<u32>>,
     samples: BTreeMap<u32, Vec<u32>>,
     /// Part of the period at which samples of a CPU are due.
@@ -77,13 +82,19 @@ struct Tally {
 }
 
 impl<'a> OwnWork<'a> {
-    pub(crate) fn new(run: &'a PacketRun, timeline: &'a Timeline<'a>, receiver: &[Life<'_>]) -> Self {
+    pub(crate) fn new(
+        run: &'a PacketRun,
+        timeline: &'a Timeline<'a>,
+        receiver: &[Life<'_>],
+        edges: EdgeCap,
+    ) -> Self {
         let mut own = Self {
             timeline,
             names: &run.names,
             asked: run.receiver.foreign,
             virtual_machine: run.circumstances.virtual_machine,
             sampled: false,
+            edges,
             calls: BTreeMap::new(),
             samples: BTreeMap::new(),
             due_ns: BTreeMap::new(),
@@ -113,18 +124,19 @@ impl<'a> OwnWork<'a> {
         own
     }
 
-    /// Whether a call lasted long without what interrupted it and without the sleep in it.
+    /// Whether a call lasted long without what interrupted it, its entries and exits, and without the sleep in it.
     fn is_long(&self, call: &EventRecord, receiver: &[Life<'_>]) -> bool {
         let (from, to) = (start_of(call), end_of(call));
         if to <= from {
             return false;
         }
         let interrupted = |cpu: u16, from: i64, to: i64| {
-            [Level::Nmi, Level::Interrupt, Level::Softirq]
-                .into_iter()
-                .flat_map(|level| self.timeline.segments(cpu, level, from, to))
-                .map(|segment| segment.end_ns - segment.start_ns)
-                .sum::<i64>()
+            let at = |level, edges_ns| {
+                let segments = self.timeline.segments(cpu, level, from, to);
+                segments.map(|segment| segment.end_ns - segment.start_ns + edges_ns).sum::<i64>()
+            };
+            let edges_ns = self.edges.entry_ns + self.edges.exit_ns;
+            at(Level::Nmi, 0) + at(Level::Interrupt, edges_ns) + at(Level::Softirq, 0)
         };
         let mut busy_ns = 0;
         match receiver.iter().find(|life| life.thread == call.id) {
@@ -173,13 +185,14 @@ impl<'a> OwnWork<'a> {
         let Some(life) = life.filter(|_| self.asked) else { return };
         scratch.clear();
         let orders = self.orders(drafts, life);
+        let met = self.is_met_each_time(drafts, life);
         for draft in drafts.iter() {
             if !may_be_own(draft) {
                 scratch.push(*draft);
                 continue;
             }
             self.cut(draft, life, |start_ns, end_ns, work| {
-                let kind = work.kind().filter(|kind| self.is_believed(*kind, orders[kind]));
+                let kind = work.kind().filter(|kind| met || self.is_believed(*kind, orders[kind]));
                 let cause = kind.map(|kind| causes.intern(kind.map_or(CODE, call_key), self.names));
                 let part = if cause.is_some() { Part::Body } else { Part::Unexplained };
                 let event = work.event().unwrap_or(draft.event);
@@ -188,6 +201,26 @@ impl<'a> OwnWork<'a> {
         }
         std::mem::swap(drafts, scratch);
         self.count(drafts, causes, life.thread, &orders);
+    }
+
+    /// Whether a punctual sample met the thread each time that one was due in a window's own time.
+    fn is_met_each_time(&self, drafts: &[Draft], life: &Life<'_>) -> bool {
+        let mut own = drafts.iter().filter(|draft| may_be_own(draft));
+        let Some(first) = own.next() else { return false };
+        let to = own.next_back().unwrap_or(first).end_ns;
+        let (mut due, mut met) = (0, 0);
+        life.spans(first.start_ns, to, |span| {
+            let phase = span.cpu.and_then(|cpu| self.due_ns.get(&cpu));
+            let Some(phase) = phase.filter(|_| span.state == ActorState::Running) else { return };
+            let mut at = span.start_ns + (phase - span.start_ns).rem_euclid(PERIOD_NS);
+            while at < span.end_ns {
+                let around = (at - PUNCTUAL_NS, at + PUNCTUAL_NS);
+                due += 1;
+                met += u32::from(self.samples_in(life.thread, around.0, around.1).next().is_some());
+                at += PERIOD_NS;
+            }
+        });
+        due >= FEWEST_MET && met == due
     }
 
     /// Orders of length of a window's kinds of work.

@@ -154,7 +154,7 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
         Settlement {
             steal: Steal::new(&run.events, gaps.stretches()),
             gaps,
-            own: OwnWork::new(run, &timeline, &receiver),
+            own: OwnWork::new(run, &timeline, &receiver, chase.edge_cap),
         }
     };
     let mut settlement = fresh();

@@ -20,8 +20,9 @@ use quaver_abi::record::{EventKind, EventRecord};
 const TAKEN: CauseKey = CauseKey::plain("steal", "host ran something else");
 
 /// Waits that a clock or somebody else ends: what is taken from the CPU meanwhile does not lengthen them.
-const TIMED: [&str; 11] = [
+const TIMED: [&str; 12] = [
     "rt-throttle",
+    "dl-budget",
     "quota",
     "own-sleep",
     "stopped",

@@ -17,6 +17,7 @@ pub(crate) const IDLE_EXIT: CauseKey = CauseKey::plain("cstate", "idle exit");
 /// The receiver's way from one CPU to another.
 pub(crate) const MOVED: CauseKey = CauseKey::plain("migration", "receiver moved to another CPU");
 const THROTTLED: CauseKey = CauseKey::plain("rt-throttle", "real-time throttling");
+const BUDGET: CauseKey = CauseKey::plain("dl-budget", "runtime of the receiver's SCHED_DEADLINE used up");
 const SERVED: CauseKey = CauseKey::plain("fair-server", "fair server ran normal threads");
 const QUOTA: CauseKey = CauseKey::plain("quota", "CPU quota of the receiver's cgroup used up");
 
@@ -37,10 +38,22 @@ pub(crate) struct Facts<'a> {
 impl Facts<'_> {
     /// Whether it waits as a real-time thread: by the class that it had when it left its CPU, which may change in a run.
     fn realtime(&self, span: &Span) -> bool {
-        span.realtime.unwrap_or(self.actor.realtime)
+        span.class.map_or(self.actor.realtime, |class| class != Class::Normal)
+    }
+
+    /// Whether it waits while this thread, which any thread of its class goes before, holds the CPU.
+    fn outranks(&self, span: &Span, holder: &EventRecord) -> bool {
+        match Class::of(holder.aux) {
+            Class::Normal => self.realtime(span),
+            Class::RealTime(_) => span.class == Some(Class::Deadline),
+            Class::Deadline => false,
+        }
     }
 
     fn stopped(&self, span: &Span) -> Option<CauseKey> {
+        if span.class == Some(Class::Deadline) {
+            return Some(BUDGET);
+        }
         if self.realtime(span) {
             return self.circumstances.rt_throttling.then_some(THROTTLED);
         }
@@ -59,6 +72,8 @@ impl Facts<'_> {
     ///   already ran at the wake-up is part of the wake-up, but where its stack, taken after a long wait, shows that
     ///   it gave way in the kernel: there it could not be preempted. Else throttling. Where the kernel says nothing of
     ///   the fair server: part of the wake-up within 1 ms, and then fair server or throttling.
+    /// - Idle or a thread of a lower class beside one of SCHED_DEADLINE: its own runtime is used up. No limit of the host has
+    ///   to be in force for that.
     /// - The stopper thread, where the thread moves; and whoever a runnable thread waits for on a CPU that it was
     ///   moved to, or after the stopper took it off its own: without the move it would have run there. It would not
     ///   while the one that preempted it holds that CPU still, see [`behind_its_preemptor`].
@@ -102,27 +117,26 @@ impl Facts<'_> {
         {
             return Some(limit);
         }
-        let normal = Class::of(holder.aux) == Class::Normal;
+        let outranked = self.outranks(span, holder);
         if hidden_before(holder).is_some() {
             // Nothing tells of the fair server; a real-time thread waits behind a normal one that is in the kernel.
             let thread = namer.thread(holder, &self.circumstances.own_threads);
-            let in_kernel = self.realtime(span) && normal && thread.id == "cfs-preempt";
+            let in_kernel = outranked && thread.id == "cfs-preempt";
             let work = CauseKey::new("kernel-work", Detail::Kernel(holder.id, 0));
             return Some(if in_kernel { work } else { thread });
         }
         let waits = matches!(span.state, ActorState::Preempted | ActorState::Woken);
         if waits
-            && self.realtime(span)
-            && normal
-            && let Some(key) = self.behind_normal(namer, span, holder, long)
+            && outranked
+            && let Some(key) = self.behind_outranked(namer, span, holder, long)
         {
             return Some(key);
         }
         Some(namer.thread(holder, &self.circumstances.own_threads))
     }
 
-    /// Cause of a real-time thread's wait while a normal one held its CPU; none where it is that thread.
-    fn behind_normal(
+    /// Cause of a wait while a thread of a lower class held its CPU; none where it is that thread.
+    fn behind_outranked(
         &self,
         namer: &Namer<'_>,
         span: &Span,
@@ -145,6 +159,9 @@ impl Facts<'_> {
         }
         if gives_way && !long {
             return Some(self.wake_up);
+        }
+        if span.class == Some(Class::Deadline) {
+            return Some(BUDGET);
         }
         if self.circumstances.fair_server && !known {
             return Some(SERVED);

@@ -118,6 +118,15 @@ pub enum ServerEvent {
         /// Packets sent or received.
         packets: u64,
     },
+    /// The packets of a client came from another port of its host.
+    Moved {
+        /// Who.
+        peer: SocketAddr,
+        /// Where they came from at last.
+        to: SocketAddr,
+        /// How often that changed.
+        times: u32,
+    },
     /// A session broke off: the peer went away, fell silent, or the system failed.
     BrokenOff {
         /// Who.
@@ -164,6 +173,9 @@ impl fmt::Display for ServerEvent {
             }
             Self::Ended { peer, direction, packets } => {
                 write!(f, "{peer}: test {} ended after {packets} packets", direction.name())
+            }
+            Self::Moved { peer, to, times } => {
+                write!(f, "{peer}: its datagrams moved to another port ({times} in all), at last to {to}")
             }
             Self::BrokenOff { peer, reason } => write!(f, "{peer}: broken off: {reason}"),
             Self::Closed { peer } => write!(f, "{peer}: done"),

@@ -33,7 +33,8 @@ pub use hosts::Side;
 pub use limits::{Budget, LegacyLimits, Limits};
 pub use options::{ClientOptions, Directions, ServerOptions};
 pub use outcome::{
-    Completion, FlowOutcome, HostClocks, Protocol, ReceiverSummary, RttProbe, SenderSummary, TestOutcome,
+    Completion, FlowOutcome, HostClocks, Moved, Protocol, ReceiverSummary, RttProbe, SenderSummary,
+    TestOutcome,
 };
 pub use sending::SendingSummary;
 pub use server::serve;

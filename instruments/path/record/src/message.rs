@@ -5,12 +5,12 @@ mod sending;
 
 use super::below::{DepartureSummary, SegmentSummary};
 use super::clocks::{ClockEstimate, ClockPair};
-use super::outcome::{ReceiverSummary, SenderSummary};
+use super::outcome::{Moved, ReceiverSummary, SenderSummary};
 use super::sending::SendingSummary;
 use quaver_abi::wire::chrony::Tracking;
 use quaver_abi::wire::extension::{
     ClockElement, ClockPairElement, ExtensionError, Fields, HEADER_BYTES, Header, Kind, MOST_SENTENCE_BYTES,
-    ReceiverElement, Refusal, SAMPLE_BYTES, SenderElement, field,
+    MoveElement, ReceiverElement, Refusal, SAMPLE_BYTES, SenderElement, field,
 };
 use quaver_abi::wire::jitlat::Singleton;
 use quaver_path_flow::{
@@ -114,8 +114,14 @@ impl Message {
     pub(super) fn address(&self) -> Result<SocketAddr, ExtensionError> {
         let octets = self.element::<[u8; 18]>(field::ADDRESS)?;
         let ip: [u8; 16] = std::array::from_fn(|place| octets[place]);
-        let port = u16::from_be_bytes([octets[16], octets[17]]);
-        Ok(SocketAddr::new(IpAddr::V6(Ipv6Addr::from(ip)).to_canonical(), port))
+        Ok(endpoint(ip, u16::from_be_bytes([octets[16], octets[17]])))
+    }
+
+    /// Whether and where the client moved; nothing from a server that does not follow.
+    pub(super) fn moved(&self) -> Option<Moved> {
+        let element = self.element::<MoveElement>(field::MOVE).ok()?;
+        let to = endpoint(element.address, element.port.get());
+        Some(Moved { times: element.times.get(), uncounted: element.uncounted.get(), to })
     }
 
     pub(super) fn clock(&self) -> Option<ClockEstimate> {
@@ -185,6 +191,11 @@ impl Message {
             dscps,
         })
     }
+}
+
+/// Of bytes in which IPv4 is mapped into IPv6.
+fn endpoint(ip: [u8; 16], port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V6(Ipv6Addr::from(ip)).to_canonical(), port)
 }
 
 /// Whether a character shows itself and nothing else: no control character, line or paragraph separator, nor one of

@@ -143,6 +143,8 @@ pub struct FlowOutcome {
     /// Where the server sent: time from sending to departure of each packet by its number, nanoseconds, as far as
     /// stamped; all by one layer. Empty where the server told none.
     pub departed: Vec<Option<u32>>,
+    /// Where the client's packets came from at last, if not from where they came at first.
+    pub moved: Option<Moved>,
     /// Whether all of it is there: all packets sent, end seen, samples as many as announced.
     pub complete: bool,
 }
@@ -152,6 +154,17 @@ impl FlowOutcome {
     pub fn packets_sent(&self) -> Option<u64> {
         self.sender.map(|sender| sender.packets).or(self.packets)
     }
+}
+
+/// A client whose packets came from another port than at first: a translator of addresses (NAT) gave it one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// How often the server followed.
+    pub times: u32,
+    /// Datagrams that came before it did, as far as it saw them. They count as lost.
+    pub uncounted: u64,
+    /// Where they came from at last.
+    pub to: SocketAddr,
 }
 
 /// What one host knows of its clock.

@@ -50,6 +50,15 @@ fn of_flow(known: &KnownFlow<'_>, same_clock: bool, by_reflector: bool, warnings
     if let Some(why) = &flow.cut_short {
         warnings.push(format!("{way}: {why}"));
     }
+    if let Some(moved) = &flow.moved {
+        warnings.push(format!(
+            "{way}: the client's datagrams came from another port than at first, at last from {}: a NAT on the way gave it {}; \
+             packets that were lost meanwhile count, with {} that came before the server followed",
+            moved.to,
+            Cell::several(moved.times.into(), "new port"),
+            Cell::Count(moved.uncounted)
+        ));
+    }
     let delay = figures.and_then(|figures| figures.delay.as_ref());
     let corrected = delay.and_then(|delay| Some((delay.corrected.as_ref()?.min_ns, delay.bound_ns?)));
     if let Some((min_ns, bound_ns)) = corrected.filter(|(min_ns, _)| *min_ns < 0) {

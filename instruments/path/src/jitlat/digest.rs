@@ -112,6 +112,7 @@ fn flow_facts(header: &LogHeader) -> FlowFacts {
         departures: facts.departures.clone(),
         segments: None,
         segments_at_server: None,
+        moved: None,
         cut_short: match &facts.ending {
             Some(Ending::Interrupted(why)) => Some(why.clone()),
             _ => None,

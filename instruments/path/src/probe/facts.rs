@@ -2,8 +2,8 @@
 
 use crate::digest::ends;
 use crate::facts::{
-    AchievedSchedule, ChronyFacts, ClockStepFacts, EndClock, FlowFacts, LatePolicyName, NOT_KNOWN, PathFacts,
-    RoundTrip, SendingFacts,
+    AchievedSchedule, ChronyFacts, ClockStepFacts, EndClock, FlowFacts, LatePolicyName, MoveFacts, NOT_KNOWN,
+    PathFacts, RoundTrip, SendingFacts,
 };
 use quaver_path_flow::{FlowSchedule, LatePolicy, SendReport, Transport};
 use quaver_path_record::{
@@ -111,6 +111,11 @@ fn of_flow(flow: &FlowOutcome, why: Option<&str>) -> FlowFacts {
         departures: ends::departures(flow),
         segments: ends::segments_here(flow),
         segments_at_server: ends::segments_at_server(flow),
+        moved: flow.moved.map(|moved| MoveFacts {
+            times: moved.times,
+            uncounted: moved.uncounted,
+            to: moved.to.to_string(),
+        }),
         cut_short: cut_short(flow, why),
     }
 }

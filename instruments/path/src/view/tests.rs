@@ -32,6 +32,7 @@ pub(crate) fn flow_facts(direction: Direction, sent: u64) -> FlowFacts {
         departures: None,
         segments: None,
         segments_at_server: None,
+        moved: None,
         cut_short: None,
     }
 }
@@ -546,6 +547,7 @@ fn a_test_that_kept_no_packets_tells_its_flows_and_warns_of_them() {
     let up = FlowFacts {
         departures: Some(departures),
         own_drops: Some(11),
+        moved: None,
         cut_short: Some("the server went away".into()),
         ..flow_facts(Direction::Up, 9_000)
     };

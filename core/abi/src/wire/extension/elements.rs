@@ -336,6 +336,27 @@ pub struct HopsElement {
 }
 element!(HopsElement, 144, HOPS);
 
+/// What the server knows of a client whose datagrams came from another port than at the beginning.
+///
+/// ```text
+/// how often u32 | uncounted datagrams u64 | last address (16) | last port u16                  30 bytes
+/// ```
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct MoveElement {
+    /// How often the server followed.
+    pub times: U32,
+    /// Datagrams that came from the new ports before the server followed, as far as it saw them.
+    pub uncounted: U64,
+    /// Where the last ones came from; IPv4 mapped into IPv6.
+    pub address: [u8; 16],
+    /// And their port.
+    pub port: U16,
+}
+element!(MoveElement, 30, MOVE);
+
 /// A constant-bit-rate source as asked for (what `quaver source` sends), towards the address that echoes the cookie.
 ///
 /// ```text

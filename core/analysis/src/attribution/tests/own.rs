@@ -338,6 +338,28 @@ fn a_loop_of_short_calls_is_code_also_where_a_sample_interrupts_one() {
 }
 
 #[test]
+fn a_window_in_which_each_sample_meets_the_receiver_is_its_own() {
+    // Calls of 18 us one after the other are not recorded, but those that a sample makes longer. So all samples are in calls.
+    let longer = |at: i64| call(at - 8_000, at + 21_000);
+    let stops: Vec<(i64, i64)> =
+        (0..10).map(|n| due(100 + 300 * n)).map(|at| (at, at + 4 * PERIOD)).collect();
+    let own = |missed: i64| {
+        let mut run = stopped(&stops);
+        run.circumstances.virtual_machine = true;
+        for (from, until) in &stops {
+            for at in dues(from + 20_000, *until).filter(|at| (at - from) / PERIOD != missed) {
+                run.events.extend(sample(at, 3, NO_STACK));
+                run.events.push(longer(at));
+            }
+        }
+        let causes = analyze(&run).summary.causes;
+        found(&causes, "own-code").map_or(0, body)
+    };
+    assert!(own(9) > 10 * 3 * PERIOD);
+    assert_eq!(own(2), 0, "what ran at one of the due times is not known");
+}
+
+#[test]
 fn a_call_that_no_punctual_sample_shows_is_unexplained_and_told() {
     // Calls of 400 us, which a host may have stretched: their samples come late, when the CPU is back.
     let stops: Vec<(i64, i64)> =

@@ -2,6 +2,7 @@
 
 use super::scene::thread;
 use crate::attribution::actor::{ActorState, Span};
+use crate::attribution::causes::Class;
 use crate::attribution::naming::Namer;
 use crate::attribution::timeline::Timeline;
 use crate::attribution::waiting::{Facts, WAKE_UP};
@@ -123,11 +124,34 @@ fn beside_an_idle_cpu() {
 
 #[test]
 fn a_thread_waits_by_the_class_that_it_had_when_it_left() {
-    let left = |realtime| Span { realtime: Some(realtime), ..waits(ActorState::Preempted, SHORT) };
+    let left = |realtime| {
+        let class = if realtime { Class::RealTime(50) } else { Class::Normal };
+        Span { class: Some(class), ..waits(ActorState::Preempted, SHORT) }
+    };
     assert_eq!(cause(&THROTTLED, left(true), HOG), Some("rt-throttle"));
     assert_eq!(cause(&THROTTLED, left(false), HOG), Some("cfs-preempt"), "it gave its class up");
     assert_eq!(cause(&Case { realtime: false, ..THROTTLED }, left(true), HOG), Some("rt-throttle"));
     assert_eq!(cause(&QUOTA, left(true), IDLE), None, "a quota is of normal threads");
+}
+
+#[test]
+fn a_deadline_thread_waits_for_its_own_runtime_whatever_the_host_limits() {
+    let by = |state, holder, priority: i32| {
+        let span = Span { class: Some(Class::Deadline), ..waits(state, LONG) };
+        cause_from(&REALTIME, span, holder, u64::from(priority.cast_unsigned()), SINCE + 1)
+    };
+    use ActorState::{Preempted, Woken};
+    assert_eq!(by(Preempted, IDLE, 120), Some("dl-budget"));
+    assert_eq!(by(Preempted, HOG, 120), Some("dl-budget"));
+    assert_eq!(by(Preempted, HOG, 10), Some("dl-budget"), "a SCHED_FIFO thread");
+    assert_eq!(by(Preempted, HOG, -1), Some("rt-thread"), "another deadline comes first");
+    assert_eq!(by(Woken, HOG, 120), Some("dl-budget"));
+    let just_woken = Span { class: Some(Class::Deadline), ..waits(Woken, SHORT) };
+    assert_eq!(cause_from(&REALTIME, just_woken, HOG, 120, SINCE - 1), Some("block-recv"));
+    assert_eq!(
+        cause(&THROTTLED, Span { class: Some(Class::Deadline), ..waits(Preempted, SHORT) }, IDLE),
+        Some("dl-budget")
+    );
 }
 
 #[test]

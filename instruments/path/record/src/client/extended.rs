@@ -300,6 +300,7 @@ fn all_sent(spec: &FlowSpec, sender: &SenderSummary) -> bool {
 /// What a server says after its last sample.
 fn take_end(test: &mut Test<'_>, flow: &mut Flow, end: &Message) -> Option<String> {
     test.server_clock.after = end.clock();
+    flow.moved = end.moved();
     let mut pairs = end.clock_pairs();
     // The second flow's pairs begin with those of the first.
     if pairs.len() >= test.server_clock.pairs.len() {

@@ -19,7 +19,8 @@ use super::event::Progress;
 use super::hosts::Side;
 use super::options::{ClientOptions, Directions};
 use super::outcome::{
-    Completion, FlowOutcome, HostClocks, Protocol, ReceiverSummary, RttProbe, SenderSummary, TestOutcome,
+    Completion, FlowOutcome, HostClocks, Moved, Protocol, ReceiverSummary, RttProbe, SenderSummary,
+    TestOutcome,
 };
 use super::owamp;
 use super::sending::Sending;
@@ -231,6 +232,7 @@ impl<'a> Test<'a> {
             receiver: flow.receiver,
             send_report: flow.send_report,
             departed: flow.departed,
+            moved: flow.moved,
             complete: flow.complete,
         });
     }
@@ -271,6 +273,7 @@ struct Flow {
     receiver: Option<ReceiverSummary>,
     send_report: Option<SendReport>,
     departed: Vec<Option<u32>>,
+    moved: Option<Moved>,
     complete: bool,
 }
 
@@ -287,6 +290,7 @@ impl Default for Flow {
             receiver: None,
             send_report: None,
             departed: Vec::new(),
+            moved: None,
             complete: false,
         }
     }

@@ -200,6 +200,7 @@ impl Session<'_> {
                 .map(|report| ReceiverSummary { end_seen: complete, ..ReceiverSummary::from(&report) }),
             send_report,
             departed: Vec::new(),
+            moved: None,
             complete,
         };
         Ok((flow, completion))

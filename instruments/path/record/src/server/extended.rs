@@ -1,13 +1,16 @@
 //! The extension: challenge, cookies, flows, samples.
 
 use super::break_off::Break;
+use super::lobby::Waiting;
 use super::recording::{MOST_OFFSETS, Recording};
+use super::roaming::{Follower, Move};
 use super::session::Session;
 use super::turns::Turn;
 use crate::auth::random;
 use crate::clocks::{ClockEstimate, PairKeeper};
 use crate::control::Incoming;
 use crate::drive;
+use crate::event::ServerEvent;
 use crate::limits::{Demand, FlowRequest, No};
 use crate::message::{Body, Message};
 use crate::outcome::Protocol;
@@ -249,8 +252,16 @@ impl Test {
                 meeting.close();
             }
             let turn = if last { turn.take() } else { None };
-            let mut flow =
-                Flow { socket: &socket, spec: &spec, pairs: &mut pairs, departures: self.departures, turn };
+            let follower = Arc::new(Follower::of(&socket)?);
+            let _following = follow(session, &follower, cookie);
+            let mut flow = Flow {
+                socket: &socket,
+                spec: &spec,
+                pairs: &mut pairs,
+                departures: self.departures,
+                follower: &follower,
+                turn,
+            };
             match direction {
                 Direction::Up => up::run(session, &mut flow, self.rolling)?,
                 Direction::Down => down::run(session, &mut flow)?,
@@ -298,6 +309,8 @@ struct Flow<'a> {
     pairs: &'a mut PairKeeper,
     /// Whether the peer wants to know when each packet of ours departed.
     departures: bool,
+    /// Knows whether the peer moved.
+    follower: &'a Follower,
     /// If no other flow of this test follows.
     turn: Option<Turn>,
 }
@@ -307,6 +320,17 @@ impl Flow<'_> {
     fn packets_are_over(&mut self) {
         self.turn = None;
     }
+}
+
+/// Leads a flow of datagrams to its client until the guard goes.
+fn follow<'a>(
+    session: &Session<'a>,
+    follower: &Arc<Follower>,
+    cookie: &CookieElement,
+) -> Option<Waiting<'a>> {
+    let (shared, peer) = (session.shared, session.peer());
+    let by_udp = follower.transport() == Transport::Udp;
+    by_udp.then(|| shared.expectations.follow(peer, cookie.echo(), Arc::clone(follower)))
 }
 
 /// How long a flow may be without any progress: longer than its packets are apart.
@@ -374,9 +398,15 @@ impl Meeting {
 }
 
 /// The last message of a flow.
-fn say_end(session: &mut Session<'_>, rows: u64, pairs: &mut PairKeeper) -> Result<(), Break> {
-    pairs.read();
-    let body = Body::new().u64(field::ROWS, rows).clock(ClockEstimate::now()).clock_pairs(pairs.pairs());
+fn say_end(session: &mut Session<'_>, flow: &mut Flow<'_>, rows: u64) -> Result<(), Break> {
+    flow.pairs.read();
+    let pairs = flow.pairs.pairs();
+    let body = Body::new().u64(field::ROWS, rows).clock(ClockEstimate::now()).clock_pairs(pairs);
+    let moved = flow.follower.last();
+    if let Some(Move { times, to, .. }) = moved {
+        session.tell(ServerEvent::Moved { peer: session.peer(), to, times });
+    }
+    let body = moved.iter().fold(body, |body, moved| body.element(field::MOVE, &moved.element()));
     session.control.say(Kind::End, body, session.silence())?;
     Ok(())
 }

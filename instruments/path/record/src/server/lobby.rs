@@ -1,16 +1,26 @@
 //! The UDP test port before a flow: whoever echoes a cookie is handed to its session. Nothing is ever sent from here.
+//! While a flow runs, what its client sends from another port comes here too.
 
+use super::roaming::Follower;
 use crate::control::same_host;
 use crate::error::PathError;
 use quaver_abi::wire::extension::COOKIE_BYTES;
+use quaver_path_flow::{LEAST_PACKET_BYTES, SESSION_TAG_BYTES};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
+use std::ops::Range;
 use std::sync::mpsc::Sender;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// Datagrams taken at a time, so that the rest of the server gets its turn.
 const MOST_AT_ONCE: usize = 256;
+
+/// Where a cookie's echo and a test packet have the tag of their session.
+const TAG_IN_ECHO: Range<usize> = 8..16;
+const TAG_IN_PACKET: Range<usize> =
+    LEAST_PACKET_BYTES as usize..(LEAST_PACKET_BYTES + SESSION_TAG_BYTES) as usize;
 
 /// What a session waits for.
 #[derive(Debug)]
@@ -19,7 +29,24 @@ struct Expectation {
     /// Of any port.
     peer: SocketAddr,
     echo: [u8; COOKIE_BYTES],
-    to: Sender<SocketAddr>,
+    whom: Whom,
+}
+
+#[derive(Debug)]
+enum Whom {
+    /// The client of a flow that is to begin. It is told where the client is.
+    Comes(Sender<SocketAddr>),
+    /// The client of a flow that runs, at another port.
+    Moves(Arc<Follower>),
+}
+
+impl Expectation {
+    /// Whether the datagram is from the client. Where it only moves, a packet of its flow will do.
+    fn is_met(&self, peer: SocketAddr, octets: &[u8]) -> bool {
+        let tag = octets.get(TAG_IN_PACKET);
+        let of_flow = matches!(self.whom, Whom::Moves(_)) && tag == Some(&self.echo[TAG_IN_ECHO]);
+        same_host(self.peer, peer) && (of_flow || self.echo == *octets)
+    }
 }
 
 /// All that sessions wait for.
@@ -51,23 +78,47 @@ impl Expectations {
         echo: [u8; COOKIE_BYTES],
         to: Sender<SocketAddr>,
     ) -> Waiting<'_> {
+        self.wait(peer, echo, Whom::Comes(to))
+    }
+
+    /// Looks out for the client of a flow that runs, which may move to another port of its host.
+    pub(super) fn follow(
+        &self,
+        peer: SocketAddr,
+        echo: [u8; COOKIE_BYTES],
+        follower: Arc<Follower>,
+    ) -> Waiting<'_> {
+        self.wait(peer, echo, Whom::Moves(follower))
+    }
+
+    fn wait(&self, peer: SocketAddr, echo: [u8; COOKIE_BYTES], whom: Whom) -> Waiting<'_> {
         let mut all = self.lock();
         let number = all.0;
         all.0 += 1;
-        all.1.push(Expectation { number, peer, echo, to });
+        all.1.push(Expectation { number, peer, echo, whom });
         Waiting { all: self, number }
     }
 
-    pub(super) fn any(&self) -> bool {
+    /// Whether a flow is to begin, so that each datagram is worth waking up for.
+    pub(super) fn are_urgent(&self) -> bool {
+        self.lock().1.iter().any(|expectation| matches!(expectation.whom, Whom::Comes(_)))
+    }
+
+    fn any(&self) -> bool {
         !self.lock().1.is_empty()
     }
 
-    /// Takes out the expectation that this fulfils; whom to tell.
-    fn fulfil(&self, peer: SocketAddr, echo: &[u8]) -> Option<Sender<SocketAddr>> {
+    /// Tells whoever waits for this datagram. A flow begins once; its client may move again.
+    fn fulfil(&self, peer: SocketAddr, octets: &[u8]) -> bool {
         let mut all = self.lock();
-        let at =
-            all.1.iter().position(|expected| same_host(expected.peer, peer) && expected.echo == *echo)?;
-        Some(all.1.swap_remove(at).to)
+        let Some(at) = all.1.iter().position(|expected| expected.is_met(peer, octets)) else { return false };
+        if let Whom::Moves(follower) = &all.1[at].whom {
+            follower.follow(peer, Instant::now());
+        } else if let Whom::Comes(to) = all.1.swap_remove(at).whom {
+            // A session that no longer waits has ended.
+            let _ = to.send(peer);
+        }
+        true
     }
 }
 
@@ -97,10 +148,7 @@ impl Lobby {
         for _ in 0..MOST_AT_ONCE {
             match self.socket.recv_from(&mut octets) {
                 Ok((got, peer)) => {
-                    if let Some(to) = expectations.fulfil(peer, &octets[..got]) {
-                        // A session that no longer waits has ended.
-                        let _ = to.send(peer);
-                    }
+                    expectations.fulfil(peer, &octets[..got]);
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
                 Err(_) => {}
@@ -134,6 +182,7 @@ pub(super) fn bound(address: SocketAddr, kind: Type, protocol: Protocol) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaver_path_flow::TestSocket;
     use std::sync::mpsc::channel;
 
     #[test]
@@ -142,18 +191,43 @@ mod tests {
         let (to, arriving) = channel();
         let (peer, other) = (([192, 0, 2, 1], 5).into(), ([192, 0, 2, 2], 5).into());
         let waiting = all.add(peer, [7; COOKIE_BYTES], to.clone());
-        assert!(all.fulfil(other, &[7; COOKIE_BYTES]).is_none());
-        assert!(all.fulfil(peer, &[8; COOKIE_BYTES]).is_none());
-        assert!(all.fulfil(peer, &[7; COOKIE_BYTES - 1]).is_none());
-        assert!(all.fulfil(peer, &[7; COOKIE_BYTES + 1]).is_none());
+        assert!(!all.fulfil(other, &[7; COOKIE_BYTES]));
+        assert!(!all.fulfil(peer, &[8; COOKIE_BYTES]));
+        assert!(!all.fulfil(peer, &[7; COOKIE_BYTES - 1]));
+        assert!(!all.fulfil(peer, &[7; COOKIE_BYTES + 1]));
+        assert!(arriving.try_recv().is_err());
         let elsewhere = ([192, 0, 2, 1], 6).into();
-        assert!(all.fulfil(elsewhere, &[7; COOKIE_BYTES]).is_some(), "from any port");
-        assert!(all.fulfil(peer, &[7; COOKIE_BYTES]).is_none(), "once");
+        assert!(all.fulfil(elsewhere, &[7; COOKIE_BYTES]), "from any port");
+        assert_eq!(arriving.try_recv(), Ok(elsewhere));
+        assert!(!all.fulfil(peer, &[7; COOKIE_BYTES]), "once");
         drop(waiting);
         let waiting = all.add(peer, [9; COOKIE_BYTES], to);
-        assert!(all.any());
+        assert!(all.are_urgent());
         drop(waiting);
         assert!(!all.any(), "a session that has ended is not waited for");
         assert!(arriving.try_recv().is_err());
+    }
+
+    #[test]
+    fn a_client_moves_with_any_packet_of_its_flow_and_no_other() {
+        let here = SocketAddr::from(([127, 0, 0, 1], 0));
+        let client = UdpSocket::bind(here).unwrap().local_addr().unwrap();
+        let socket = TestSocket::udp(here, false).unwrap();
+        let follower = Arc::new(Follower::of(&socket).unwrap());
+        let all = Expectations::default();
+        let echo = [[1; 8], [2; 8], [3; 8], [3; 8]].concat().try_into().unwrap();
+        let waiting = all.follow(client, echo, Arc::clone(&follower));
+        assert!(!all.are_urgent());
+        let packet = |tag| [&[9; LEAST_PACKET_BYTES as usize][..], &[tag; 8], &[0; 13]].concat();
+        assert!(!all.fulfil(client, &packet(4)), "of another session");
+        assert!(!all.fulfil(([127, 0, 0, 2], 5).into(), &packet(2)), "of another host");
+        assert!(!all.fulfil(client, &packet(2)[..19]), "cut");
+        assert_eq!(follower.last(), None);
+        assert!(all.fulfil(client, &packet(2)));
+        assert!(all.fulfil(client, &echo));
+        assert_eq!(socket.peer_address().unwrap(), client);
+        assert_eq!(follower.last().map(|last| (last.times, last.uncounted)), Some((1, 2)));
+        drop(waiting);
+        assert!(!all.any());
     }
 }

@@ -8,6 +8,7 @@ mod legacy;
 mod lobby;
 mod log;
 mod recording;
+mod roaming;
 mod service;
 mod session;
 mod turns;
@@ -213,7 +214,7 @@ fn wait(gates: &[Gate], porter: &Porter<'_>) {
             waited.push(PollFd::new(&gate.control, PollFlags::IN));
         }
         if let Speaks::Quaver { lobby, .. } = &gate.speaks
-            && expectations.any()
+            && expectations.are_urgent()
         {
             waited.push(PollFd::new(&lobby.socket, PollFlags::IN));
         }

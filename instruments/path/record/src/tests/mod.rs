@@ -9,6 +9,7 @@ mod keys;
 mod legacy;
 mod owamp;
 mod queue;
+mod roaming;
 mod scope;
 mod sending;
 mod source;

@@ -284,6 +284,7 @@ fn flow(outcome: &StampOutcome, options: &SenderOptions, direction: Direction) -
         departures: None,
         segments: None,
         segments_at_server: None,
+        moved: None,
         cut_short: (!outcome.complete).then(|| "interrupted by the user".to_owned()),
     }
 }

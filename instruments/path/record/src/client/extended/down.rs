@@ -39,6 +39,7 @@ pub(super) fn run(test: &mut Test<'_>, cookie: &CookieElement) -> Result<Option<
     let mut on = |happening: Happening<'_>, control: &mut Control, signals: &Signals| {
         let heard = match happening {
             Happening::Batch(batch) => {
+                way.iter_mut().for_each(|way| way.heard(Instant::now()));
                 flow.take(batch, keep, watch);
                 Ok(())
             }

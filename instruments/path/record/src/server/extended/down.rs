@@ -70,7 +70,7 @@ pub(super) fn run(session: &mut Session<'_>, flow: &mut Flow<'_>) -> Result<(), 
     if let Some(stamps) = report.transmit_stamps.as_ref().filter(|_| flow.departures) {
         tell_departures(session, &departed(stamps))?;
     }
-    say_end(session, 0, flow.pairs)
+    say_end(session, flow, 0)
 }
 
 /// When each packet departed, in one time for all, which grows with them.

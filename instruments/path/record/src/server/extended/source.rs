@@ -2,10 +2,12 @@
 //! echoed the cookie.
 
 use super::super::break_off::Break;
+use super::super::roaming::{Follower, Move};
 use super::super::session::Session;
 use super::Meeting;
 use crate::clocks::ClockEstimate;
 use crate::control::{Incoming, LONGEST_WAIT};
+use crate::event::ServerEvent;
 use crate::limits::{Demand, Limits, No};
 use crate::message::{Body, Message};
 use crate::outcome::{Protocol, SenderSummary};
@@ -24,6 +26,7 @@ use quaver_probe::source::{
 };
 use quaver_probe::thread::ThreadSettings;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -45,13 +48,18 @@ pub(super) fn run(session: &mut Session<'_>, request: &Message) -> Result<(), Br
         return Err(Break::Hostile("did not answer READY with START".into()));
     }
     let source = prepare(&socket, &asked, profile)?;
+    let follower = Arc::new(Follower::of(&socket)?);
+    let following = super::follow(session, &follower, &cookie);
     session.started(Protocol::Extended(VERSION), Direction::Down, words(&asked));
     session.control.say(Kind::Go, Body::new(), session.silence())?;
     let start_realtime_ns = realtime_ns();
     let (outcome, broken) = send(session, source.go(), asked.duration);
     let outcome = outcome?;
     // The packets have gone: others may measure while the rest is told.
-    drop(turn);
+    drop((turn, following));
+    if let Some(Move { times, to, .. }) = follower.last() {
+        session.tell(ServerEvent::Moved { peer: session.peer(), to, times });
+    }
     session.ended(Direction::Down, outcome.report.packets);
     if let Some(broken) = broken {
         return Err(broken);

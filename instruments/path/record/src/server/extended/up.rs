@@ -87,7 +87,7 @@ pub(super) fn run(session: &mut Session<'_>, flow: &mut Flow<'_>, rolling: bool)
         }
     }
     samples.give_back(&mut session.control, limits.silence)?;
-    say_end(session, samples.given_back, flow.pairs)
+    say_end(session, flow, samples.given_back)
 }
 
 /// What a sender has said.
