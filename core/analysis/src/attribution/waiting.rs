@@ -17,7 +17,7 @@ pub(crate) const IDLE_EXIT: CauseKey = CauseKey::plain("cstate", "idle exit");
 /// The receiver's way from one CPU to another.
 pub(crate) const MOVED: CauseKey = CauseKey::plain("migration", "receiver moved to another CPU");
 const THROTTLED: CauseKey = CauseKey::plain("rt-throttle", "real-time throttling");
-const BUDGET: CauseKey = CauseKey::plain("dl-budget", "runtime of the receiver's SCHED_DEADLINE used up");
+const BUDGET: CauseKey = CauseKey::plain("dl-budget", "runtime of SCHED_DEADLINE used up");
 const SERVED: CauseKey = CauseKey::plain("fair-server", "fair server ran normal threads");
 const QUOTA: CauseKey = CauseKey::plain("quota", "CPU quota of the receiver's cgroup used up");
 
