@@ -207,7 +207,7 @@ const _: () = assert!(size_of::<EventRecord>() == 32);
 /// Time between two samples of a CPU. Not a whole millisecond: what keeps step with the tick sees the tick.
 pub const SAMPLE_PERIOD_NS: u64 = 1_003_000;
 /// Mark of an [`EventKind::Hrtimer`] of this tool, which takes its samples; that of another profiler has none.
-pub const TOOK_SAMPLE: u8 = 1;
+pub const SAMPLING_TIMER: u8 = 1;
 /// Mark of an [`EventKind::Hrtimer`] whose callback refills the CPU quota that a followed thread ran out of.
 pub const REFILLS_QUOTA: u8 = 2;
 /// Mark of a missing stack in [`EventKind::Sample`].
@@ -230,7 +230,7 @@ pub enum EventKind {
     /// prints it (0 to 99 real-time, 100 to 139 normal), high 32 bits the next thread. detail: [`OffCpu`], and
     /// [`served`] in its highest bits.
     Thread = 5,
-    /// Interval: hrtimer callback. aux: function address. detail: [`TOOK_SAMPLE`] if it takes samples of ours,
+    /// Interval: hrtimer callback. aux: function address. detail: [`SAMPLING_TIMER`] if it takes samples of ours,
     /// [`REFILLS_QUOTA`] if it is the timer of a followed thread's quota.
     Hrtimer = 6,
     /// Interval: timer-wheel callback. aux: function address.

@@ -6,7 +6,7 @@
 use super::causes::{CauseKey, Class, Detail};
 use super::timeline::{Timeline, end_of, start_of};
 use crate::model::{Layer, MISSING, Names, PacketTable};
-use quaver_abi::record::{EventKind, EventRecord, REFILLS_QUOTA, TOOK_SAMPLE, Vector};
+use quaver_abi::record::{EventKind, EventRecord, REFILLS_QUOTA, SAMPLING_TIMER, Vector};
 use std::collections::BTreeMap;
 
 /// How long before its arrival an interprocessor interrupt may have been sent.
@@ -136,7 +136,9 @@ impl<'a> Namer<'a> {
     fn vector(&self, event: &EventRecord) -> CauseKey {
         match Vector::from_repr(event.id) {
             Some(Vector::LocalTimer) => match self.longest(event, &[EventKind::Hrtimer]) {
-                Some((function, TOOK_SAMPLE)) => CauseKey::new("tool", Detail::Function("timer", function)),
+                Some((function, SAMPLING_TIMER)) => {
+                    CauseKey::new("tool", Detail::Function("timer", function))
+                }
                 Some((function, _)) => self.timer(function),
                 None => CauseKey::plain("timer-irq", "local timer interrupt"),
             },

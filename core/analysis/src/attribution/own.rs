@@ -16,7 +16,7 @@ use super::timeline::{Level, Timeline, end_of, sort_by_start, start_of};
 use super::{EdgeCap, PacketPosition, Part};
 use crate::model::{Names, PacketRun};
 use crate::summary::{CauseSummary, FunctionShare};
-use quaver_abi::record::{EventKind, EventRecord, SAMPLE_PERIOD_NS, TOOK_SAMPLE};
+use quaver_abi::record::{EventKind, EventRecord, SAMPLE_PERIOD_NS, SAMPLING_TIMER};
 use std::collections::{BTreeMap, BTreeSet};
 
 const PERIOD_NS: i64 = SAMPLE_PERIOD_NS as i64;
@@ -107,7 +107,7 @@ impl<'a> OwnWork<'a> {
         }
         let events = timeline.events;
         own.sampled = events.iter().any(|event| {
-            let timer = event.kind == EventKind::Hrtimer as u8 && event.detail & TOOK_SAMPLE != 0;
+            let timer = event.kind == EventKind::Hrtimer as u8 && event.detail & SAMPLING_TIMER != 0;
             timer || event.kind == EventKind::Sample as u8
         });
         let of_receiver = |event: &&EventRecord| run.receiver.threads.contains(&event.id);

@@ -9,7 +9,7 @@ use super::start;
 use super::tracer::monotonic_ns;
 use crate::trace::{Flow, Payload, TraceCounts, TraceSink, TraceSpec, Tracer};
 use quaver_abi::record::{
-    EventKind, EventRecord, KEY_UNKNOWN, NO_STACK, StampRecord, TOOK_SAMPLE, stamp_flags,
+    EventKind, EventRecord, KEY_UNKNOWN, NO_STACK, SAMPLING_TIMER, StampRecord, stamp_flags,
 };
 use quaver_abi::wire::stream::{MAGIC, StreamHeader};
 use quaver_testbed::privileged::privileged;
@@ -363,9 +363,9 @@ fn what_an_observed_thread_does_itself_is_recorded() {
     // The timer of the samples is ours, also while the CPU idles. Nobody else takes samples here.
     for cpu in 0..1024 {
         let timers = || of(EventKind::Hrtimer).filter(move |timer| timer.cpu == cpu);
-        let Some(first) = timers().find(|timer| timer.detail & TOOK_SAMPLE != 0) else { continue };
+        let Some(first) = timers().find(|timer| timer.detail & SAMPLING_TIMER != 0) else { continue };
         let later = timers().filter(|timer| timer.aux == first.aux && timer.start_ns > first.start_ns);
-        let others = later.filter(|timer| timer.detail & TOOK_SAMPLE == 0).count();
+        let others = later.filter(|timer| timer.detail & SAMPLING_TIMER == 0).count();
         assert_eq!(others, 0, "CPU {cpu}");
     }
 

@@ -3,6 +3,7 @@
 use super::{KnownFlow, PathSummary};
 use crate::facts::SendingFacts;
 use quaver_analysis::path::clocks::ClockWarning;
+use quaver_analysis::path::direction::Direction;
 use quaver_analysis::path::offset::OffsetSource;
 use quaver_analysis::path::summary::Delay;
 use quaver_store::manifest::Manifest;
@@ -53,10 +54,13 @@ fn of_flow(known: &KnownFlow<'_>, same_clock: bool, by_reflector: bool, warnings
     if let Some(moved) = &flow.moved {
         warnings.push(format!(
             "{way}: the client's datagrams came from another port than at first, at last from {}: a NAT on the way gave it {}; \
-             packets that were lost meanwhile count, with {} that came before the server followed",
+             {} until the server followed count as lost",
             moved.to,
             Cell::several(moved.times.into(), "new port"),
-            Cell::Count(moved.uncounted)
+            match flow.direction {
+                Direction::Up => format!("{} that came from there", Cell::several(moved.uncounted, "packet")),
+                Direction::Down => "those that went to the old port".to_owned(),
+            }
         ));
     }
     let delay = figures.and_then(|figures| figures.delay.as_ref());
@@ -214,7 +218,9 @@ pub(super) fn of_run(manifest: &Manifest) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use crate::digest::digest;
-    use crate::facts::{AchievedSchedule, FlowFacts, LatePolicyName, PathFacts, RoundTrip, SendingFacts};
+    use crate::facts::{
+        AchievedSchedule, FlowFacts, LatePolicyName, MoveFacts, PathFacts, RoundTrip, SendingFacts,
+    };
     use crate::view::tests::{flow_facts, run};
     use quaver_abi::wire::jitlat::Singleton;
     use quaver_analysis::path::direction::Direction;
@@ -263,6 +269,24 @@ mod tests {
         list[40].tx_seq ^= 1 << 5;
         let told = warned(flow(), list, 100_000);
         assert!(told.contains("1 packet arrived with a length or a number that was not sent"), "{told}");
+    }
+
+    #[test]
+    fn a_client_that_a_nat_moved_is_told_with_what_was_lost_by_it() {
+        let moved = MoveFacts { times: 1, uncounted: 2, to: "192.0.2.1:7".into() };
+        let told = warned(FlowFacts { moved: Some(moved.clone()), ..flow() }, packets(), 100_000);
+        assert!(
+            told.contains(
+                "at last from 192.0.2.1:7: a NAT on the way gave it 1 new port; 2 packets that came"
+            ),
+            "{told}"
+        );
+        let flow = FlowFacts { moved: Some(moved), ..flow_facts(Direction::Down, 100) };
+        let told = warned(flow, packets(), 100_000);
+        assert!(
+            told.contains("those that went to the old port until the server followed count as lost"),
+            "{told}"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::scene::{RECEIVER, SERVICE_NS, SOURCE, START_NS, analyze, event, threa
 use crate::model::{Actor, Layer, LayerColumn, Names, PacketRun, PacketTable};
 use crate::summary::{CauseSummary, FunctionShare};
 use quaver_abi::record::{
-    EventKind, EventRecord, NO_STACK, OffCpu, REFILLS_QUOTA, SAMPLE_PERIOD_NS, TOOK_SAMPLE, Vector,
+    EventKind, EventRecord, NO_STACK, OffCpu, REFILLS_QUOTA, SAMPLE_PERIOD_NS, SAMPLING_TIMER, Vector,
 };
 
 const PERIOD: i64 = SAMPLE_PERIOD_NS as i64;
@@ -306,7 +306,7 @@ fn the_timer_of_the_samples_is_ours() {
     run.names.symbol.insert(77, "perf_swevent_hrtimer".to_owned());
     run.events.push(vector(Vector::LocalTimer, 1, at, at + 10_000));
     let timer = event(EventKind::Hrtimer, 1, at + 1_000, at + 4_000, 0, 77);
-    run.events.push(EventRecord { detail: TOOK_SAMPLE, ..timer });
+    run.events.push(EventRecord { detail: SAMPLING_TIMER, ..timer });
     let tool = |run: &PacketRun| found(&analyze(run).summary.causes, "tool").map(|cause| cause.name.clone());
     assert_eq!(tool(&run).as_deref(), Some("timer perf_swevent_hrtimer"));
     // A profiler of others has its own timers in the same interrupt.
@@ -408,7 +408,7 @@ fn a_call_that_is_silent_for_longer_than_a_program_can_be_is_none() {
         for at in dues(START_NS, end()).filter(outside) {
             // The timer runs although it meets another thread each time.
             let timer = event(EventKind::Hrtimer, 1, at - 1_000, at, 0, 77);
-            run.events.push(EventRecord { detail: TOOK_SAMPLE, ..timer });
+            run.events.push(EventRecord { detail: SAMPLING_TIMER, ..timer });
             run.events.extend(sample(at, NO_STACK, 1).into_iter().filter(|_| met));
         }
         let summary = analyze(&run).summary;
