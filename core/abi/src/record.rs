@@ -204,6 +204,19 @@ pub struct EventRecord {
 }
 const _: () = assert!(size_of::<EventRecord>() == 32);
 
+impl EventRecord {
+    /// Process of an [`EventKind::TaskName`], 0 where not known.
+    pub const fn named_process(&self) -> u32 {
+        self.aux as u32
+    }
+
+    /// When the thread of an [`EventKind::TaskName`] had that name, in 2^14 ns. Two of these compare by their wrapping
+    /// difference: they lie less than ten hours apart.
+    pub const fn named_at(&self) -> u32 {
+        (self.aux >> 32) as u32
+    }
+}
+
 /// Time between two samples of a CPU. Not a whole millisecond: what keeps step with the tick sees the tick.
 pub const SAMPLE_PERIOD_NS: u64 = 1_003_000;
 /// Mark of an [`EventKind::Hrtimer`] of this tool, which takes its samples; that of another profiler has none.
@@ -271,8 +284,8 @@ pub enum EventKind {
     /// Point: one frame of the kernel stack of the thread that left its CPU at this instant. id: thread. aux: address.
     /// detail: depth, 0 innermost.
     Frame = 30,
-    /// Not an event: the name of a thread. id: thread. start_ns and end_ns hold its 16 bytes. aux: process, 0 where not
-    /// known.
+    /// Not an event: the name of a thread. id: thread. start_ns and end_ns hold its 16 bytes. aux: process in the low 32
+    /// bits, 0 where not known; when it had the name in the high ones, in 2^14 ns.
     TaskName = 40,
 }
 

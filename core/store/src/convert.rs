@@ -20,7 +20,7 @@ use quaver_abi::record::{
 use quaver_analysis::model::{Layer, Names, PacketTable};
 use quaver_analysis::series::fit_line;
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Two stamps of one packet taken at the same place in the kernel (its receive stamp and the trace point beside
 /// it) that differ by more are taken for stamps of two packets, if a nearer partner exists.
@@ -433,15 +433,20 @@ pub fn read_raw_events(
     names: &mut Names,
     source_cpu: Option<u16>,
 ) -> Result<Vec<EventRecord>, StoreError> {
-    let mut events = Vec::new();
+    let (mut events, mut named_at) = (Vec::new(), BTreeMap::new());
     if let Some(records) = open_if_any::<EventRecord>(&run.events_segment())? {
         let _ = events.try_reserve_exact(records.at_most().min(1 << 28));
         for record in records {
             let mut event = record?;
             if event.kind == EventKind::TaskName as u8 {
-                names.task.insert(event.id, task_name(&event));
-                if let Some(process) = u32::try_from(event.aux).ok().filter(|process| *process != 0) {
-                    names.process.insert(event.id, process);
+                // The records of each CPU come by themselves.
+                let last = *named_at.entry(event.id).or_insert(event.named_at());
+                if event.named_at().wrapping_sub(last).cast_signed() >= 0 {
+                    named_at.insert(event.id, event.named_at());
+                    names.task.insert(event.id, task_name(&event));
+                }
+                if event.named_process() != 0 {
+                    names.process.insert(event.id, event.named_process());
                 }
                 continue;
             }

@@ -320,12 +320,19 @@ fn parquet_and_raw_segments_give_the_same_run() {
     let mut events: Vec<_> = (0..500u64)
         .map(|k| event(EventKind::Irq, (k % 2) as u16, u64::MAX / 2 - k, u64::MAX / 2 + k, k as u32))
         .collect();
-    let name = (u64::from_ne_bytes(*b"quaver-s"), u64::from_ne_bytes(*b"ink\0\0\0\0\0"));
-    events.push(EventRecord { start_ns: name.0, end_ns: name.1, ..event(EventKind::TaskName, 0, 0, 0, 77) });
+    // Of two CPUs, whose records come one after the other; the clock of names has gone round in between.
+    for (name, at) in
+        [(b"quaver-sink\0\0\0\0\0", 3_u64), (b"sh\0\0\0\0\0\0\0\0\0\0\0\0\0\0", u64::from(u32::MAX))]
+    {
+        let half = |from: usize| u64::from_ne_bytes(name[from..from + 8].try_into().unwrap());
+        let named = event(EventKind::TaskName, 0, half(0), half(8), 77);
+        events.push(EventRecord { aux: at << 32 | 76, ..named });
+    }
     write_segment(&run.events_segment(), &events, 9);
 
     let raw = load_packet_run(&run).unwrap();
     assert_eq!(raw.run.names.task.get(&77).map(String::as_str), Some("quaver-sink"));
+    assert_eq!(raw.run.names.process.get(&77), Some(&76));
     let report = convert_raw(&run, &facts).unwrap();
     assert_eq!(raw.joined.unwrap(), report);
     assert!(run.remove_raw().unwrap() > 0);

@@ -20,9 +20,12 @@ struct {
 	__type(value, struct name);
 } names SEC(".maps");
 
-/* The name of a thread, with its process; the process's own name is that of its leader. */
-static __always_inline void report_name(struct cpu_state *state, __u32 cpu, struct task_struct *task, __u32 thread,
-					__u32 process)
+/*
+ * The name of a thread, with its process; the process's own name is that of its leader. Names of one thread come from
+ * several CPUs, and so in no order: the time says which one is the last.
+ */
+static __always_inline void report_name(struct cpu_state *state, __u32 cpu, __u64 now, struct task_struct *task,
+					__u32 thread, __u32 process)
 {
 	__u32 index = thread % NAMES;
 	struct name *name = bpf_map_lookup_elem(&names, &index);
@@ -32,7 +35,7 @@ static __always_inline void report_name(struct cpu_state *state, __u32 cpu, stru
 		return;
 	if (name->thread == thread && name->comm[0] == comm[0] && name->comm[1] == comm[1])
 		return;
-	if (emit(state, cpu, comm[0], comm[1], process, thread, EVENT_TASK_NAME, 0)) {
+	if (emit(state, cpu, comm[0], comm[1], process | now >> 14 << 32, thread, EVENT_TASK_NAME, 0)) {
 		name->thread = thread;
 		name->comm[0] = comm[0];
 		name->comm[1] = comm[1];
@@ -106,9 +109,9 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	}
 	emit(state, cpu, start, now, priority | (__u64)(__u32)next->pid << 32, thread, EVENT_THREAD, off);
 	if (thread)
-		report_name(state, cpu, prev, thread, prev->tgid);
+		report_name(state, cpu, now, prev, thread, prev->tgid);
 	if (thread != (__u32)prev->tgid)
-		report_name(state, cpu, prev->group_leader, prev->tgid, prev->tgid);
+		report_name(state, cpu, now, prev->group_leader, prev->tgid, prev->tgid);
 	if (state->woken_thread) {
 		/* Whoever comes next: the one who waited need not be first. One that goes to sleep by itself did not give
 		 * way before: its stack ends in the same call of the kernel. */

@@ -37,7 +37,7 @@ pub(super) fn receivers(
     // A thread that began in the run is known by its name, which is recorded with its process.
     let named = events
         .iter()
-        .filter(|event| event.kind == EventKind::TaskName as u8 && event.aux == u64::from(process));
+        .filter(|event| event.kind == EventKind::TaskName as u8 && event.named_process() == process);
     let of_process: BTreeSet<u32> =
         threads.iter().map(|facts| facts.id).chain(named.map(|event| event.id)).collect();
     let known = |thread: u32| of_process.contains(&thread);
@@ -118,7 +118,7 @@ mod tests {
         let named = |thread: u32| EventRecord {
             id: thread,
             kind: EventKind::TaskName as u8,
-            aux: u64::from(PROCESS),
+            aux: u64::from(PROCESS) | u64::from(thread) << 32,
             ..EventRecord::default()
         };
         let at = |thread: u32| u64::from(thread) * 1_000;
