@@ -24,6 +24,7 @@ test  xz-utils        xz           is recorded while it compresses with threads
 test  gnuplot-nox     gnuplot      draws our scripts
 test  tcpdump         tcpdump      reads our captures, and makes some for us to read
 test  iproute2        tc           sets queueing disciplines in a guest of the QEMU lab
+test  linuxptp        phc2sys      steers clocks in a guest of the QEMU lab
 test  tshark          tshark       reads our captures to the last nanosecond
 test  libpcap0.8      -            compiles the filters of captures
 test  python3-prometheus-client - parses the metrics of quaver watch

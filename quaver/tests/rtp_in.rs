@@ -151,9 +151,11 @@ fn send(
     ended: &AtomicBool,
 ) -> Vec<Sent> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    // A connected socket hears by ICMP that nobody listens, with its next packet.
+    socket.connect(to).unwrap();
     let mut sent = Vec::new();
     let mut due = Instant::now();
-    let mut open = false;
+    let (mut open, mut heard) = (false, 0);
     for number in 0.. {
         if ended.load(Ordering::Relaxed) {
             break;
@@ -163,8 +165,14 @@ fn send(
             true => stream.next().expect("streams have no end"),
             false => rtp(payload_type, false, number, number as u32 * 10, BEFORE, &[0xd5; 160]),
         };
-        // Nobody listens between the first look and the measurement, which ICMP may tell.
-        let _ = socket.send_to(&packet.octets, to);
+        match socket.send(&packet.octets) {
+            Ok(_) => heard += 1,
+            Err(refused) => {
+                // From the first look on there is a listener until the measurement ends.
+                assert!(open || heard < 2, "packet {number}, after {heard}: {refused}");
+                heard = 0;
+            }
+        }
         if open {
             sent.push(packet);
         }

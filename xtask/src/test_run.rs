@@ -39,6 +39,7 @@ const GROUPS: &[(&str, Group)] = &[
     ("quaver/lab_faults", Group::Emulator),
     ("quaver/lab_disciplines", Group::Emulator),
     ("quaver/lab_netem", Group::Emulator),
+    ("quaver/lab_ptp", Group::Emulator),
     ("quaver/lab_stamp", Group::Emulator),
     ("quaver/lab_qemu", Group::Emulator),
     ("quaver/lab_run", Group::Emulator),

@@ -96,6 +96,8 @@ pub struct KernelState {
     pub tai: TaiState,
     /// Whether the kernel thinks that its clock follows a reference.
     pub synchronised: bool,
+    /// What its error is at most, by who corrected it last, and 500 us more for each second since (`maxerror`), nanoseconds.
+    pub max_error_ns: i64,
     /// Whether processor and clocksource still allow the hardware counter as a clock.
     pub counter_trusted: bool,
 }
@@ -110,8 +112,15 @@ impl KernelState {
             leap: LeapState::None,
             tai: TaiState::Unset,
             synchronised: false,
+            max_error_ns: 0,
             counter_trusted: true,
         }
+    }
+
+    /// The clock was corrected no longer ago than this, nanoseconds: who corrects it sets `maxerror` to 0 or more.
+    pub const fn corrected_within_ns(&self) -> i64 {
+        // Half a millisecond each second, and the second that has begun.
+        self.max_error_ns.saturating_mul(2_000).saturating_add(1_000_000_000)
     }
 
     /// Asks the kernel; two system calls and one small file. Where adjtimex is refused (seccomp), the state is that of
@@ -139,6 +148,8 @@ impl KernelState {
             leap: LeapState::of(state, timex.status),
             tai: TaiState::of(timex.tai),
             synchronised: state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0,
+            // Microseconds whatever STA_NANO says.
+            max_error_ns: timex.maxerror.saturating_mul(1_000),
             counter_trusted: true,
         }
     }
@@ -199,6 +210,12 @@ mod tests {
         }
         let state = KernelState::read(0, &timex(|_| ()), -250);
         assert_eq!((state.slew_ppb, state.slew_end_ppb, state.rate_ppb()), (-500_000, 500_000, -500_000));
+    }
+
+    #[test]
+    fn the_greatest_error_says_how_long_ago_the_clock_was_corrected_at_most() {
+        let state = KernelState::read(0, &timex(|t| (t.maxerror, t.status) = (17_500, libc::STA_NANO)), 0);
+        assert_eq!((state.max_error_ns, state.corrected_within_ns()), (17_500_000, 36_000_000_000));
     }
 
     #[test]

@@ -14,6 +14,7 @@
 mod anchor;
 mod counter;
 mod cross_core;
+mod daemons;
 mod kernel;
 pub mod live;
 mod look;
@@ -29,6 +30,7 @@ pub use counter::{
     realtime_ns, suspended_ns,
 };
 pub use cross_core::{CrossCore, CrossCoreError, PairOffset, check_cross_core, compare_allowed_cpus};
+pub use daemons::ClockDaemons;
 pub use kernel::{KernelState, LeapState, TaiState};
 pub use look::{ClockLook, CrossCoreLook, PhcLook};
 pub use support::{CounterSupport, nominal_scale};

@@ -2,6 +2,7 @@
 
 use super::counter::Counter;
 use super::cross_core::{CrossCore, compare_allowed_cpus};
+use super::daemons::ClockDaemons;
 use super::kernel::KernelState;
 use super::live::{LiveOptions, LiveTicker};
 use super::phc::Phc;
@@ -35,6 +36,12 @@ pub struct ClockLook {
     pub cross_core: CrossCoreLook,
     /// Whether the kernel's clock follows a reference.
     pub synchronised: bool,
+    /// The kernel's clock was corrected no longer ago than this, nanoseconds, where it follows a reference.
+    pub corrected_within_ns: i64,
+    /// Programs that correct clocks, in words.
+    pub daemons: String,
+    /// The kernel calls its clock synchronised, and no program that could have corrected it runs.
+    pub abandoned: bool,
     /// The kernel's correction of the rate, parts per billion.
     pub frequency_ppb: i64,
     /// Leap second: `none`, `insert pending` and so on.
@@ -89,6 +96,7 @@ impl ClockLook {
         }
         let state = ticker.state();
         let KernelState { synchronised, frequency_ppb, leap, tai, .. } = state.kernel;
+        let daemons = ClockDaemons::find(root);
         Self {
             counter: support.counter.name().to_owned(),
             refusal: support.refusal,
@@ -98,6 +106,9 @@ impl ClockLook {
             half_bracket_ns: state.half_bracket_ns,
             cross_core: CrossCoreLook::of(&cross_core),
             synchronised,
+            corrected_within_ns: state.kernel.corrected_within_ns(),
+            abandoned: synchronised && daemons.all_seen && daemons.running.is_empty(),
+            daemons: daemons.words(),
             frequency_ppb,
             leap: leap.name().to_owned(),
             tai_offset_s: tai.offset_s(),

@@ -78,18 +78,24 @@ pub(super) fn sender(
     Ok(socket)
 }
 
+/// Lets other sockets bind the same address while this one is bound to it, or no longer.
+pub(super) fn share(socket: &Socket, address: SocketAddr, shared: bool) -> std::result::Result<(), ProbeError> {
+    socket
+        .set_reuse_address(shared)
+        .map_err(|e| ProbeError::os(format!("share the address {address}"), e))
+}
+
 /// A socket bound to `address`; where that is a multicast group, also a member of it on `interface` (by index;
-/// none lets the routes decide).
+/// none lets the routes decide). `shared`: beside another one that shares the address.
 pub(super) fn receiver(
     address: SocketAddr,
     interface: Option<u32>,
+    shared: bool,
 ) -> std::result::Result<Socket, ProbeError> {
     let address = scoped(address, interface);
     let socket = open(address)?;
-    if address.ip().is_multicast() {
-        socket
-            .set_reuse_address(true)
-            .map_err(|e| ProbeError::os(format!("share the address {address}"), e))?;
+    if shared || address.ip().is_multicast() {
+        share(&socket, address, true)?;
     }
     socket.bind(&address.into()).map_err(|e| ProbeError::os(format!("bind the sink to {address}"), e))?;
     let index = interface.unwrap_or(0);

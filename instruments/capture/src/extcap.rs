@@ -9,7 +9,9 @@ use clap::{Args, Command, FromArgMatches};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use std::ffi::OsString;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 /// Stands before the interface's own name, for Wireshark lists that too.
 const PREFIX: &str = "quaver-";
@@ -122,7 +124,7 @@ arg {number=1}{call=--immediate}{display=Deliver packets one by one}{type=boolfl
 
 /// Captures until Wireshark closes the pipe or ends this process, both of which are orderly.
 fn capture_for_wireshark(args: &ExtcapArgs, interface: &str) -> anyhow::Result<ExitCode> {
-    let fifo = args.fifo.clone().context("--capture needs --fifo")?;
+    let fifo = args.fifo.as_deref().context("--capture needs --fifo")?;
     let mut words: Vec<OsString> =
         ["quaver", "--quiet", "--layers", &args.layers, "-i", interface].map(OsString::from).to_vec();
     words.extend([OsString::from("-o"), fifo.into()]);
@@ -133,10 +135,21 @@ fn capture_for_wireshark(args: &ExtcapArgs, interface: &str) -> anyhow::Result<E
         words.extend(["--filter".into(), OsString::from(filter)]);
     }
     let matches = CaptureArgs::augment_args(Command::new("quaver")).try_get_matches_from(words)?;
-    match capture::run(&CaptureArgs::from_arg_matches(&matches)?)? {
-        ExitCode::Interrupted => Ok(ExitCode::Done),
-        other => Ok(other),
+    match capture::run(&CaptureArgs::from_arg_matches(&matches)?) {
+        Ok(ExitCode::Interrupted) => Ok(ExitCode::Done),
+        Err(error) => {
+            end_of(fifo);
+            Err(error)
+        }
+        other => other,
     }
+}
+
+/// Ends the pipe for its reader: tshark waits for the first writer, whatever became of this process.
+fn end_of(fifo: &Path) {
+    let mut open = OpenOptions::new();
+    // Without a reader there is nobody to tell.
+    let _ = open.write(true).custom_flags(libc::O_NONBLOCK).open(fifo);
 }
 
 #[cfg(test)]

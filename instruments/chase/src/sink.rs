@@ -43,27 +43,28 @@ pub fn run(args: &SinkArgs) -> anyhow::Result<ExitCode> {
     check_cpu(args.cpu)?;
     let listen = args.listen.address()?;
     let options = options(args, listen)?;
-    let learned = learn(args, listen, &options, &interrupt)?;
-    let (run, manifest) = measure(args, listen, options, &learned, &interrupt)?;
+    let (first, learned) = learn(args, listen, &options, &interrupt)?;
+    let (run, manifest) = measure(args, first, options, &learned, &interrupt)?;
     let early = quaver_instrument::results::ended_early(&manifest, interrupt.requested());
     rights::keep_to_conclude(&[], run.path());
     let digest = conclude(&run, manifest, args.output.quiet)?;
     print_results(&digest, &run, &args.output, early)
 }
 
-/// What comes to the address, as a socket of its own sees it: the measured one begins with empty buffers.
+/// What comes to the address, as a socket of its own sees it: the measured one begins with empty buffers. It keeps the port
+/// open until then.
 fn learn(
     args: &SinkArgs,
     listen: SocketAddr,
     options: &SinkOptions,
     interrupt: &Interrupt,
-) -> anyhow::Result<Learned> {
+) -> anyhow::Result<(Sink, Learned)> {
     let socket = Sink::open(options.clone())?;
     let patience = args.duration;
     let waiting = format!("waiting for packets to {listen}");
     let progress = Progress::timed(patience, args.output.quiet);
     let look = first_look::look(&socket, patience, interrupt, &progress, &waiting, |_| true)?;
-    look.learned().ok_or_else(|| {
+    let learned = look.learned().ok_or_else(|| {
         let what = if look.packets() == 0 { "no packet" } else { "one packet alone" };
         let hint = if listen.ip().is_multicast() && args.interface.is_none() {
             "; name the interface that it comes by (--interface)"
@@ -75,7 +76,8 @@ fn learn(
             "{what} came to {listen} within {waited}: see whether it is sent, and the firewall{hint}"
         );
         failure(ExitCode::Peer, message)
-    })
+    })?;
+    Ok((socket, learned))
 }
 
 /// The stream in words.
@@ -102,11 +104,12 @@ fn options(args: &SinkArgs, listen: SocketAddr) -> anyhow::Result<SinkOptions> {
 
 fn measure(
     args: &SinkArgs,
-    listen: SocketAddr,
+    first: Sink,
     mut options: SinkOptions,
     learned: &Learned,
     interrupt: &Interrupt,
 ) -> anyhow::Result<(RunDir, Manifest)> {
+    let listen = first.local_address();
     options.payload = learned.payload;
     options.stream_id = learned.stream_id;
     let host = HostFacts::read(&HostRoot::system());
@@ -119,7 +122,7 @@ fn measure(
     let segment =
         SegmentWriter::create(&recording.run.packets_segment(), room).context("allocating sample memory")?;
     keep_off(&args.cpu.into_iter().collect()).context("moving other threads off the sink's CPU")?;
-    let sink = Sink::open(options)?.prepare(segment)?;
+    let sink = first.renew(options)?.prepare(segment)?;
     let mut notes: Vec<String> =
         sink.thread().refused.iter().map(|refused| format!("sink: {refused}")).collect();
     recording.manifest.asked = asked(args, &words, &notes);

@@ -5,8 +5,11 @@ use super::support::*;
 use quaver_abi::stamp::Layer;
 use quaver_capture::compare::record::stamped_for_others;
 use quaver_host::netns::Lab;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::process::Signal;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::fs::OpenOptions;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -190,6 +193,26 @@ fn link_types_for_wireshark_are_those_of_dumpcap() {
         let (name, words) = line.split_once("{name=").unwrap().1.split_once("}{display=").unwrap();
         assert!(text.contains(&format!("{name} ({})", words.trim().trim_end_matches('}'))), "{text}");
     }
+}
+
+/// Wireshark reads a pipe that it made, and waits for its first writer.
+#[test]
+fn a_capture_for_wireshark_that_cannot_begin_ends_its_pipe() {
+    let directory = tempfile::tempdir().unwrap();
+    let fifo = directory.path().join("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let reader =
+        OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(&fifo).unwrap();
+    let ended = || {
+        let mut descriptors = [PollFd::new(&reader, PollFlags::IN)];
+        poll(&mut descriptors, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap();
+        descriptors[0].revents().contains(PollFlags::HUP)
+    };
+    assert!(!ended());
+    let options = ["extcap", "--capture", "--extcap-interface", "quaver-nosuch0", "--fifo"];
+    let output = Command::new(QUAVER).args(options).arg(&fifo).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(ended(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Without `--breach` the gap's file had gone: the ring has 8 files, and 20 follow.

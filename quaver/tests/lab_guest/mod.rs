@@ -58,8 +58,7 @@ pub(crate) fn run(name: &str, script: &Script<'_>) -> Option<BTreeMap<String, St
     command.args(["lab", "run"]).args(script.options).arg("--file").arg(&file);
     for program in ["ip", "cat", "grep", "sh", "sleep"].iter().chain(script.programs) {
         let Some(path) = path_of(program) else {
-            println!("there is no {program}");
-            skip(name, Lack::Installed("iproute2"));
+            skip(name, Lack::Installed(program));
             return None;
         };
         command.arg("--file").arg(path);

@@ -7,6 +7,7 @@
 //! slewed in until the next one, and counts in the bound until then. What cannot be slewed in opens a new epoch and leaves
 //! a [`Mark`]. See `docs/methodology/clock.md`.
 
+mod corrections;
 mod keeper;
 mod rate;
 mod steer;
@@ -96,7 +97,7 @@ pub struct Mark {
     pub kind: MarkKind,
 }
 
-/// What happened to the clock. All but the last three open an epoch.
+/// What happened to the clock. All but the last four open an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarkKind {
     /// The kernel told of another correction of the rate of CLOCK_MONOTONIC (`adjtimex`).
@@ -144,6 +145,11 @@ pub enum MarkKind {
     CoresDisagree {
         /// By at least this, nanoseconds.
         offset_ns: i64,
+    },
+    /// Somebody corrected the kernel's clock again and again, and has ceased to. The kernel still calls it synchronised.
+    Uncorrected {
+        /// Time since the last correction, nanoseconds.
+        silent_ns: i64,
     },
 }
 

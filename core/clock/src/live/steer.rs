@@ -1,5 +1,6 @@
 //! From anchors to the published course: what goes on smoothly, and what opens a new epoch.
 
+use super::corrections::Corrections;
 use super::rate::{Line, Rate, RateWindow};
 use super::table::{Piece, SHIFT, Table, flags};
 use super::{LiveInstant, LiveOptions, LiveState, Mark, MarkKind};
@@ -87,6 +88,7 @@ pub(super) struct Steering {
     offset_ns: i64,
     offset_error_ns: u64,
     offset: Difference,
+    corrections: Corrections,
     epoch: u32,
     mode: Mode,
     /// Smaller readings may be from before and after the counter went back.
@@ -112,6 +114,7 @@ impl Steering {
             offset_ns: 0,
             offset_error_ns: 0,
             offset: reading.paired.offset,
+            corrections: Corrections::begin(reading.state, reading.ns()),
             epoch: 0,
             mode: Mode::Counter,
             unclear_until: 0,
@@ -217,7 +220,7 @@ impl Steering {
     }
 
     /// What is worth a mark, but does not disturb the course.
-    fn notices(&self, reading: &Reading) -> Vec<Mark> {
+    fn notices(&mut self, reading: &Reading) -> Vec<Mark> {
         let mut kinds = Vec::new();
         let (before, now) = (&self.last.state, &reading.state);
         if before.leap != now.leap && matches!(now.leap, LeapState::InsertPending | LeapState::DeletePending)
@@ -226,6 +229,9 @@ impl Steering {
         }
         if before.tai != now.tai {
             kinds.push(MarkKind::TaiSet { tai: now.tai });
+        }
+        if let Some(silent_ns) = self.corrections.read(*now, reading.ns()) {
+            kinds.push(MarkKind::Uncorrected { silent_ns });
         }
         kinds.into_iter().map(|kind| self.mark(self.last.cycles(), reading.cycles(), kind)).collect()
     }
@@ -298,7 +304,8 @@ impl Steering {
             MarkKind::CoresDisagree { .. }
             | MarkKind::CounterAgain
             | MarkKind::LeapPending { .. }
-            | MarkKind::TaiSet { .. } => return 0,
+            | MarkKind::TaiSet { .. }
+            | MarkKind::Uncorrected { .. } => return 0,
         };
         self.window = RateWindow::new(Rate { ns_per_cycle: rate.ns_per_cycle * factor, error });
         self.line = Line::unknown(rate);

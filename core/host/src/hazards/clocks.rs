@@ -111,8 +111,20 @@ fn reference(view: &HostView) -> Finding {
     };
     let leap = if look.leap == "none" { String::new() } else { format!("; leap second: {}", look.leap) };
     let frequency = look.frequency_ppb as f64 / 1e3;
+    let corrected = format!("corrected within the last {} s", look.corrected_within_ns / 1_000_000_000);
+    if look.abandoned {
+        let evidence = format!(
+            "the kernel calls its clock synchronised, which it does for hours after the last correction; it was {corrected}, \
+             and {}{leap}",
+            look.daemons
+        );
+        return Finding::missing(evidence, Some("sudo systemctl enable --now chrony".to_owned()));
+    }
     if look.synchronised {
-        return Finding::good(format!("synchronised, rate corrected by {frequency:+.3} ppm{leap}"));
+        let daemons = &look.daemons;
+        return Finding::good(format!(
+            "synchronised, rate corrected by {frequency:+.3} ppm, {corrected}; {daemons}{leap}"
+        ));
     }
     let evidence = format!("the kernel says that its clock follows none (adjtimex: STA_UNSYNC){leap}");
     Finding::missing(evidence, Some("sudo systemctl enable --now chrony".to_owned()))
@@ -170,6 +182,9 @@ mod tests {
             half_bracket_ns: 14,
             cross_core: CrossCoreLook { cpus: 4, limit_ns: 131, ..CrossCoreLook::default() },
             synchronised: true,
+            corrected_within_ns: 2_000_000_000,
+            daemons: "running: phc2sys (process 7)".to_owned(),
+            abandoned: false,
             frequency_ppb: -12_345,
             leap: "none".to_owned(),
             tai_offset_s: Some(37),
@@ -193,8 +208,8 @@ mod tests {
 
     #[test]
     fn a_good_machine_shows_its_figures() {
-        for (id, figure) in IDS.into_iter().zip(["61 ns", "131 ns", "-12.345 ppm", "37 s", "+36999999812 ns"])
-        {
+        let figures = ["61 ns", "131 ns", "-12.345 ppm, corrected within the last 2 s; running: phc2sys", "37 s", "+36999999812 ns"];
+        for (id, figure) in IDS.into_iter().zip(figures) {
             let (verdict, evidence, _) = found(Some(good()), id);
             assert!(verdict == Verdict::Good && evidence.contains(figure), "{id}: {evidence}");
         }
@@ -224,5 +239,14 @@ mod tests {
             assert!(verdict == Verdict::Missing && evidence.contains(text) && remedy, "{id}: {evidence}");
         }
         assert_eq!(found(Some(bad), "clock-ptp").0, Verdict::NotApplicable);
+    }
+
+    #[test]
+    fn a_clock_that_the_kernel_still_calls_synchronised_is_not_good_where_nobody_corrects_it() {
+        let daemons = "no program known to correct clocks runs".to_owned();
+        let left = ClockLook { abandoned: true, corrected_within_ns: 36_000_000_000, daemons, ..good() };
+        let (verdict, evidence, remedy) = found(Some(left), "clock-reference");
+        assert!(verdict == Verdict::Missing && remedy, "{evidence}");
+        assert!(evidence.contains("36 s, and no program known to correct clocks runs"), "{evidence}");
     }
 }

@@ -98,8 +98,28 @@ impl Sink {
     /// # Errors
     /// When the address cannot be bound, the group not joined, or an option is refused.
     pub fn open(options: SinkOptions) -> Result<Self, ProbeError> {
+        Self::bind(options, false)
+    }
+
+    /// Opens another socket at this one's address, with an empty queue and counts that begin at 0, and closes this one.
+    /// The new one takes the packets before the old one goes, so that none finds the port closed: the kernel would answer
+    /// it by ICMP, at which some senders end.
+    ///
+    /// # Errors
+    /// As [`Sink::open`].
+    pub fn renew(self, options: SinkOptions) -> Result<Self, ProbeError> {
+        let options = SinkOptions { bind: self.address, ..options };
+        socket::share(&self.socket, self.address, true)?;
+        let next = Self::bind(options, true)?;
+        if !self.address.ip().is_multicast() {
+            socket::share(&next.socket, next.address, false)?;
+        }
+        Ok(next)
+    }
+
+    fn bind(options: SinkOptions, shared: bool) -> Result<Self, ProbeError> {
         let bind = options.bind;
-        let socket = socket::receiver(bind, options.multicast_interface)?;
+        let socket = socket::receiver(bind, options.multicast_interface, shared)?;
         let receive_buffer_bytes = socket::receive_buffer(socket.as_fd(), options.receive_buffer_bytes)
             .map_err(|e| ProbeError::os(format!("set the receive buffer of the sink at {bind}"), e))?;
         receive::configure(socket.as_fd(), &options)?;

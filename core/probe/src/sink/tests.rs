@@ -11,7 +11,7 @@ use quaver_host::netns::Lab;
 use quaver_testbed::privileged::privileged;
 use quaver_testbed::privileged::{Lack, skip};
 use rustix::time::{ClockId, clock_gettime};
-use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use zerocopy::IntoBytes;
@@ -322,6 +322,43 @@ fn packets_without_room_are_counted_as_unrecorded() {
     let outcome = sink.join().unwrap();
     assert_eq!((outcome.report.received, outcome.report.unrecorded), (20, 15));
     assert_eq!(records(outcome.segment).len(), 5);
+}
+
+#[test]
+fn no_packet_finds_the_port_closed_while_a_sink_is_renewed_and_the_port_stays_its_own() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    for host in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
+        let options = SinkOptions { bind: (host, 0).into(), ..sink_options(LOOPBACK) };
+        let mut sink = Sink::open(options.clone()).unwrap();
+        let (address, ended) = (sink.local_address(), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let sender = scope.spawn(|| {
+                let socket = UdpSocket::bind((host, 0)).unwrap();
+                socket.connect(address).unwrap();
+                let mut refused = 0;
+                while !ended.load(Ordering::Relaxed) {
+                    // Refused where a packet before found the port closed.
+                    refused += u32::from(socket.send(&[0xd5; 16]).is_err());
+                    std::thread::yield_now();
+                }
+                refused
+            });
+            for _ in 0..100 {
+                sink = sink.renew(options.clone()).unwrap();
+                // The new one has the packets, and nobody else gets them.
+                let mut came = false;
+                sink.look(|packet| {
+                    came = packet.is_some();
+                    !came
+                })
+                .unwrap();
+                let other = Sink::open(SinkOptions { bind: address, ..options.clone() });
+                assert!(matches!(other, Err(ProbeError::Os { .. })));
+            }
+            ended.store(true, Ordering::Relaxed);
+            assert_eq!(sender.join().unwrap(), 0);
+        });
+    }
 }
 
 #[test]

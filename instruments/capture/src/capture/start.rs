@@ -17,7 +17,7 @@ use crate::record::{
 use anyhow::Context;
 use quaver_abi::stamp::Layer;
 use quaver_clock::live::{LiveClock, LiveOptions, LiveReader, MarkKind};
-use quaver_clock::{Counter, CounterSupport, TaiState};
+use quaver_clock::{ClockDaemons, Counter, CounterSupport, TaiState};
 use quaver_host::facts::cpu_model;
 use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::{ExitCode, failure, sentence};
@@ -319,6 +319,11 @@ pub(super) fn clock_notes(clock: &LiveClock) -> Vec<String> {
         MarkKind::CoresDisagree { offset_ns } => {
             Some(format!("counters of two CPUs differ by {}; bounds include it", apart(offset_ns)))
         }
+        MarkKind::Uncorrected { silent_ns } => Some(format!(
+            "the wall clock was corrected regularly and is no longer: {} without a correction; at the end {}",
+            apart(silent_ns),
+            ClockDaemons::find(Path::new("/")).words()
+        )),
         MarkKind::RateSet { .. }
         | MarkKind::CounterAgain
         | MarkKind::LeapPending { .. }

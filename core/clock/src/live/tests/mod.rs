@@ -47,7 +47,10 @@ impl Outcome {
         let notice = |kind: &MarkKind| {
             matches!(
                 kind,
-                MarkKind::LeapPending { .. } | MarkKind::TaiSet { .. } | MarkKind::CoresDisagree { .. }
+                MarkKind::LeapPending { .. }
+                    | MarkKind::TaiSet { .. }
+                    | MarkKind::CoresDisagree { .. }
+                    | MarkKind::Uncorrected { .. }
             )
         };
         let breaks = self.marks.iter().map(|(at, mark)| (*at, mark.kind));
