@@ -118,18 +118,22 @@ impl Profile {
         )
     }
 
-    /// The same for tuned, as far as that can set it.
+    /// The same for tuned, as far as that can set it: its `sysfs` refuses what is not below `/sys`, and its `sysctl` takes names
+    /// whose parts hold no dot (tuned 2.20, `plugin_sysfs.py` and `plugin_sysctl.py`).
     fn tuned(&self) -> String {
-        let (mut files, mut rest) = (String::new(), String::new());
+        let (mut sysctl, mut sysfs, mut rest) = (String::new(), String::new(), String::new());
         for ProfileSetting { knob, value, .. } in &self.settings {
+            let path = knob.path().unwrap_or_default();
+            let name = path.strip_prefix("/proc/sys/").filter(|name| !name.contains('.'));
             // Writing to a string cannot fail.
-            let _ = match knob {
-                Knob::File { path } => writeln!(files, "{path}={value}"),
-                other => writeln!(rest, "# Not of tuned: {other} = {value}"),
+            let _ = match (knob, name) {
+                (Knob::File { .. }, Some(name)) => writeln!(sysctl, "{}={value}", name.replace('/', ".")),
+                (Knob::File { path }, None) if path.starts_with("/sys/") => writeln!(sysfs, "{path}={value}"),
+                _ => writeln!(rest, "# Not of tuned: {knob} = {value}"),
             };
         }
         format!(
-            "# Made by {}.\n{rest}[main]\nsummary=Settings that Quaver proved\n\n[sysfs]\n{files}",
+            "# Made by {}.\n{rest}[main]\nsummary=Settings that Quaver proved\n\n[sysctl]\n{sysctl}\n[sysfs]\n{sysfs}",
             self.made_by
         )
     }
@@ -256,11 +260,13 @@ mod tests {
 
     #[test]
     fn a_profile_of_tuned_has_files_and_says_what_it_lacks() {
-        let tuned = Profile::of("cure-1", &changes()).0.tuned();
+        let dotted = Change::new(Knob::file("/proc/sys/net/ipv4/conf/eth0.7/rp_filter"), "0");
+        let tuned = Profile::of("cure-1", &[changes(), vec![dotted]].concat()).0.tuned();
         assert_eq!(
             tuned,
-            "# Made by cure-1.\n# Not of tuned: /dev/cpu_dma_latency = 0\n[main]\nsummary=Settings that Quaver proved\n\n\
-             [sysfs]\n/proc/sys/vm/stat_interval=120\n/sys/class/net/eth0/queues/rx-0/rps_cpus=0\n"
+            "# Made by cure-1.\n# Not of tuned: /dev/cpu_dma_latency = 0\n\
+             # Not of tuned: net.ipv4.conf.eth0.7.rp_filter = 0\n[main]\nsummary=Settings that Quaver proved\n\n\
+             [sysctl]\nvm.stat_interval=120\n\n[sysfs]\n/sys/class/net/eth0/queues/rx-0/rps_cpus=0\n"
         );
     }
 
