@@ -103,10 +103,6 @@ impl Bystanders {
 
     fn between(&self, before: &Counters, now: &Counters) -> Burden {
         let seconds = now.at.duration_since(before.at).as_secs_f64();
-        Burden { hottest_c: hottest_c(&self.root), ..self.borne(before, now, seconds) }
-    }
-
-    fn borne(&self, before: &Counters, now: &Counters, seconds: f64) -> Burden {
         let used = now.energy_uj.iter().filter_map(|(package, (now_uj, range_uj))| {
             let (before_uj, _) = before.energy_uj.get(package)?;
             Some(
@@ -129,19 +125,26 @@ impl Bystanders {
         let mut waits: Vec<Waits> =
             self.others.iter().zip(&before.threads).zip(&now.threads).map(waits).collect();
         let says = seconds >= LEAST_FOR_WAITS_S;
-        let sum = |of: fn(&Waits) -> bool| waits.iter().filter(|one| of(one)).map(|one| one.waiting).sum();
-        let receives = self.others.iter().any(|one| one.receives);
-        let burden = Burden {
-            busy_cpus: (now.busy_s - before.busy_s) / seconds,
-            others_waiting: (says && receives).then(|| sum(|one| one.receives)),
-            programs_waiting: (says && !waits.is_empty()).then(|| sum(|_| true)),
-            waits: Vec::new(),
-            others_dropped_per_s: receives.then(|| rise(&before.dropped, &now.dropped) as f64 / seconds),
-            power_w: (!now.energy_uj.is_empty()).then(|| used.sum::<u64>() as f64 / 1e6 / seconds),
-            hottest_c: None,
+        let is_read = |receives: bool| {
+            let mut of = self.others.iter().zip(&before.threads).filter(|(one, _)| one.receives || !receives);
+            of.any(|(_, threads)| !threads.is_empty())
         };
+        let sum = |receives: bool| {
+            let of = waits.iter().filter(|one| one.receives || !receives);
+            (says && is_read(receives)).then(|| of.map(|one| one.waiting).fold(0.0, |sum, one| sum + one))
+        };
+        let dropped = self.others.iter().any(|one| one.receives).then(|| rise(&before.dropped, &now.dropped));
+        let (others_waiting, programs_waiting) = (sum(true), sum(false));
         waits.retain(|one| says && one.waiting >= LISTED);
-        Burden { waits, ..burden }
+        Burden {
+            busy_cpus: (now.busy_s - before.busy_s) / seconds,
+            others_waiting,
+            programs_waiting,
+            waits,
+            others_dropped_per_s: dropped.map(|dropped| dropped as f64 / seconds),
+            power_w: (!now.energy_uj.is_empty()).then(|| used.sum::<u64>() as f64 / 1e6 / seconds),
+            hottest_c: hottest_c(&self.root),
+        }
     }
 
     /// Time that a thread waited during a block, seconds. A wait is counted when it ends: one that fills the block counts in it,
@@ -238,11 +241,17 @@ mod tests {
     use std::fs;
     use std::path::Path;
     use std::process::{Child, Command};
+    use std::time::Duration;
 
     fn write(root: &Path, file: &str, text: &str) {
         let path = root.join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
+    }
+
+    /// Counters as they are, so many seconds after those of `first`.
+    fn after(host: &Bystanders, first: &Counters, seconds: f64) -> Counters {
+        Counters { at: first.at + Duration::from_secs_f64(seconds), ..host.counters() }
     }
 
     #[test]
@@ -256,7 +265,7 @@ mod tests {
         let host =
             Bystanders { root: HostRoot::at(place.path()), others: Vec::new(), pending: RefCell::default() };
         let before = host.counters();
-        assert_eq!(host.borne(&before, &before, 1.0).power_w, None);
+        assert_eq!(host.between(&before, &after(&host, &before, 1.0)).power_w, None);
         for (add, first) in [(0, 900_000_000), (20_000_000, 980_000_000)] {
             zone("intel-rapl:0", "package-0", first + add);
             zone("intel-rapl:0:0", "core", add * 7);
@@ -269,7 +278,7 @@ mod tests {
             energy_uj: [("intel-rapl:0".to_owned(), (990_000_000, 1_000_000_000))].into(),
             ..before
         };
-        assert_eq!(host.borne(&before, &host.counters(), 4.0).power_w, Some(10.0));
+        assert_eq!(host.between(&before, &after(&host, &before, 4.0)).power_w, Some(10.0));
     }
 
     #[test]
@@ -289,23 +298,79 @@ mod tests {
         assert_eq!(hottest_c(&host), Some(63.5));
     }
 
+    /// A host whose one other program is process 7.
+    fn beside_seven(place: &Path) -> Bystanders {
+        let process = ProcessIdentity { pid: 7, started_ticks: 1 };
+        let others = vec![Other { process, name: "it (process 7)".to_owned(), receives: true }];
+        Bystanders { root: HostRoot::at(place), others, pending: RefCell::default() }
+    }
+
     #[test]
     fn what_threads_waited_that_were_there_at_both_ends_is_summed() {
         let place = tempfile::tempdir().unwrap();
         let thread = |id: u32, waited_ns: u64| {
             write(place.path(), &format!("proc/7/task/{id}/schedstat"), &format!("5 {waited_ns} 9\n"));
         };
-        let process = ProcessIdentity { pid: 7, started_ticks: 1 };
-        let others = vec![Other { process, name: "it (process 7)".to_owned(), receives: true }];
-        let host = Bystanders { root: HostRoot::at(place.path()), others, pending: RefCell::default() };
-        assert_eq!(host.borne(&host.counters(), &host.counters(), 1.0).others_waiting, None);
+        let host = beside_seven(place.path());
+        let before = host.counters();
+        let nothing = host.between(&before, &after(&host, &before, 1.0));
+        assert_eq!((nothing.others_waiting, nothing.programs_waiting), (None, None));
         thread(7, 1_000);
         thread(8, 2_000);
         let before = host.counters();
         thread(7, 1_000 + 300_000_000);
         thread(9, 900_000_000);
-        assert_eq!(host.borne(&before, &host.counters(), 2.0).others_waiting, Some(0.15));
-        assert_eq!(host.borne(&before, &host.counters(), 0.09).others_waiting, None);
+        let burden = host.between(&before, &after(&host, &before, 2.0));
+        assert_eq!((burden.others_waiting, burden.programs_waiting), (Some(0.15), Some(0.15)));
+        let waits = Waits { program: "it (process 7)".to_owned(), receives: true, waiting: 0.15 };
+        assert_eq!(burden.waits, [waits]);
+        let short = host.between(&before, &after(&host, &before, 0.09));
+        assert_eq!((short.others_waiting, short.waits), (None, Vec::new()));
+    }
+
+    #[test]
+    fn a_wait_that_fills_blocks_counts_in_each_and_not_again_where_it_ends() {
+        let place = tempfile::tempdir().unwrap();
+        let thread = |state: char, schedstat: &str| {
+            write(place.path(), "proc/7/task/7/schedstat", &format!("{schedstat}\n"));
+            let text = format!("7 (it) {state} 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1\n");
+            write(place.path(), "proc/7/task/7/stat", &text);
+        };
+        let host = beside_seven(place.path());
+        let waiting = |before: &Counters, seconds: f64| {
+            let now = after(&host, before, seconds);
+            (host.between(before, &now).others_waiting.unwrap(), now)
+        };
+        thread('R', "500 1000 9");
+        let first = host.counters();
+        // It stands in the queue for two blocks of 0.5 s, and for 0.1 s of the third.
+        let (of_first, second) = waiting(&first, 0.5);
+        let (of_second, third) = waiting(&second, 0.5);
+        thread('R', "600 1100001000 10");
+        let (of_third, fourth) = waiting(&third, 0.5);
+        assert_eq!((of_first, of_second), (1.0, 1.0));
+        assert!((of_third - 0.2).abs() < 1e-9, "{of_third}");
+        // One that runs all the time, and one that sleeps, wait for nothing.
+        thread('R', "400000600 1100001000 10");
+        let (of_fourth, fifth) = waiting(&fourth, 0.5);
+        thread('S', "400000600 1100001000 10");
+        assert_eq!((of_fourth, waiting(&fifth, 0.5).0), (0.0, 0.0));
+    }
+
+    #[test]
+    fn packets_that_sockets_of_others_dropped_are_counted() {
+        let place = tempfile::tempdir().unwrap();
+        let drops = |drops: u32| {
+            let rest = "00000000:0000 07 00000000:00000000 00:00000000 00000000 0 0 55 2 0 ";
+            write(place.path(), "proc/7/net/udp", &format!("  1: 0100007F:1389 {rest} {drops}\n"));
+        };
+        fs::create_dir_all(place.path().join("proc/7/fd")).unwrap();
+        std::os::unix::fs::symlink("socket:[55]", place.path().join("proc/7/fd/3")).unwrap();
+        let host = beside_seven(place.path());
+        drops(100);
+        let before = host.counters();
+        drops(112);
+        assert_eq!(host.between(&before, &after(&host, &before, 0.5)).others_dropped_per_s, Some(24.0));
     }
 
     fn receivers(host: &Bystanders) -> impl Iterator<Item = &Other> {
