@@ -135,8 +135,7 @@ fn guards(document: &mut Document, summary: &CureSummary) {
 const fn guarded(guard: Guard, value: f64) -> Cell {
     match guard {
         Guard::Losses => Cell::Share(value),
-        Guard::Throughput => Cell::Rate(value, "/s"),
-        Guard::OthersDropped => Cell::Rate(value, "/s"),
+        Guard::Throughput | Guard::OthersDropped => Cell::Rate(value, ""),
         Guard::CpuTime | Guard::Others | Guard::Programs => Cell::Number { value, digits: 3 },
         Guard::Power | Guard::Heat => Cell::Number { value, digits: 1 },
     }

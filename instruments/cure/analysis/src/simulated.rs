@@ -189,6 +189,11 @@ fn gross_harm_is_seen_in_one_block_and_void_blocks_count_nowhere() {
         let expected = harm.then_some(Guard::Programs);
         assert_eq!(gross(&[waits(false, bare)], &waits(false, with)), expected, "{bare} {with}");
     }
+    let dropped = |per_s| {
+        let burden = Burden { others_dropped_per_s: Some(per_s), ..bare.burden.clone() };
+        BlockFigures { burden, ..bare.clone() }
+    };
+    assert_eq!(gross(&[dropped(0.0)], &dropped(1e6)), None, "a burst of drops may be anybody's doing");
     let block = |round, arm, figures: Option<&BlockFigures>| Block {
         round,
         arm,
