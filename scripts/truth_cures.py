@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Plants causes of lateness on this machine, and judges what `quaver cure` keeps of each:
-truth_cures.py QUAVER DIRECTORY [--seeds N] [--for TIME] [CAUSE...]
+truth_cures.py QUAVER DIRECTORY [--seeds N] [--for TIME] [--later] [CAUSE...]
 
 A cure is right if it keeps just the remedy of what was planted (nothing where nothing was), and if all settings are as before
-once `quaver tune revert` has run. Needs root and two CPUs. Results go to DIRECTORY/cures.jsonl, a line a cure."""
+once `quaver tune revert` has run. With --later what was kept is tried anew on later occasions, each with other work beside
+it: a cure of that alone, whose proof says whether it still helps. Needs root and two CPUs. Results go to DIRECTORY/cures.jsonl, a line a cure."""
 import argparse, json, os, pathlib, random, shutil, signal, subprocess, sys, time
 
 RECEIVER = r"""
@@ -127,8 +128,9 @@ class Planted:
                 self.start(["nice", "-n", "-10", sys.executable, "-c", HOG])
         if self.cause in ("quota", "three"):
             self.limit()
-        if self.cause == "three":
+        if self.cause in ("burst", "three"):
             self.start(["chrt", "-f", "30", sys.executable, "-c", BURSTS])
+        if self.cause == "three":
             other = [address, str(self.port + 1)]
             self.start([sys.executable, "-c", UNREAD, *other], cpu=0)
             self.start([*within, sys.executable, "-c", TRAINS, *other], cpu=0)
@@ -155,7 +157,28 @@ class Planted:
             self.veth.end()
 
 
+class Beside:
+    """Other work on the other CPU; it ends with the block."""
+
+    PROGRAMS = {"idle": [], "hog": [[HOG]], "network": [[UNREAD, "127.0.0.1", "19999"], [TRAINS, "127.0.0.1", "19999"]]}
+
+    def __init__(self, occasion):
+        self.occasion, self.children = occasion, []
+
+    def __enter__(self):
+        for words in self.PROGRAMS[self.occasion]:
+            on = lambda: os.sched_setaffinity(0, {0})
+            self.children.append(subprocess.Popen([sys.executable, "-c", *words], preexec_fn=on))
+        time.sleep(0.5)
+
+    def __exit__(self, *_):
+        for child in self.children:
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+
+
 CAUSES = {
+    "burst": ["others-elsewhere"],
     "competitor": ["receiver-class"],
     "quota": ["quota"],
     "nothing": [],
@@ -171,6 +194,8 @@ def cure(args, cause, seed, directory):
         before = settings(planted)
         command = [args.quaver, "cure", "--pid", str(planted.receiver.pid), "--yes", "--quiet", "--json", "--seed", str(seed)]
         command += ["--for", args.time, "--output", str(directory / "runs")]
+        if cause == "burst":
+            command += ["--allow", "host", "--only", "others-elsewhere"]
         if planted.veth:
             # Beside the three remedies three without effect: a whole host has twenty of those.
             tried = [*CAUSES["three"], "cstate", "thp", "wq-unbound"]
@@ -181,9 +206,10 @@ def cure(args, cause, seed, directory):
         if done.returncode:
             sys.exit(f"truth_cures: {cause}: quaver cure ended with {done.returncode}: {done.stderr}")
         kept_settings = settings(planted)
+        summary = json.loads(done.stdout)
+        occasions = later(args, command, summary["kept"], environment) if args.later and summary["kept"] else []
         subprocess.run([args.quaver, "tune", "revert"], env=environment, capture_output=True, check=True)
         after = settings(planted)
-    summary = json.loads(done.stdout)
     proof = summary.get("proof") or {}
     expected = CAUSES[cause]
     return {
@@ -198,7 +224,28 @@ def cure(args, cause, seed, directory):
         ],
         "causes": [[one["source"], round(one["share"], 3)] for one in summary["causes"][:6]],
         "not_tried": [one["id"] for one in summary["not_tried"]],
+        **({"later": occasions} if args.later else {}),
     }
+
+
+def later(args, command, kept, environment):
+    """What a fresh cure of what was kept says, on each occasion."""
+    found = []
+    for occasion in Beside.PROGRAMS:
+        subprocess.run([args.quaver, "tune", "revert"], env=environment, capture_output=True, check=True)
+        with Beside(occasion):
+            load = round(os.getloadavg()[0], 2)
+            at = command.index("--only") if "--only" in command else len(command)
+            words = [*command[:at], *command[at + 2 :], "--only", ",".join(kept)]
+            done = subprocess.run(words, env=environment, capture_output=True, text=True)
+        summary = json.loads(done.stdout) if done.returncode == 0 else {"kept": [], "outcome": done.stderr, "remedies": []}
+        effects = [one["effect"] for one in summary["remedies"]]
+        proof = summary.get("proof") or {}
+        row = {"occasion": occasion, "helps": sorted(summary["kept"]) == sorted(kept), "outcome": summary["outcome"], "load": load}
+        row |= {"proof": proof.get("effect"), "trial": effects, "withdrawn": [one["withdrawn"] for one in summary["remedies"]]}
+        found.append(row)
+        print({key: row[key] for key in ("occasion", "helps", "outcome")}, flush=True)
+    return found
 
 
 def main():
@@ -207,6 +254,7 @@ def main():
     words.add_argument("directory", type=pathlib.Path)
     words.add_argument("--seeds", type=int, default=20)
     words.add_argument("--for", dest="time", default="170s")
+    words.add_argument("--later", action="store_true", help="try what was kept on later occasions too")
     words.add_argument("causes", nargs="*", default=list(CAUSES), metavar="CAUSE", help=", ".join(CAUSES))
     args = words.parse_intermixed_args()
     if unknown := [cause for cause in args.causes if cause not in CAUSES]:

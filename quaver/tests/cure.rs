@@ -191,9 +191,13 @@ const UNCONFINED: &str = "sleep 0.05";
 
 /// A cure of a program that is started with one CPU.
 fn program_cure(directory: &Path, script: &str, seed: &str) -> serde_json::Value {
+    program_cure_of(directory, &["sh", "-c", script], seed, "60s")
+}
+
+fn program_cure_of(directory: &Path, program: &[&str], seed: &str, time: &str) -> serde_json::Value {
     let mut command = Command::new("taskset");
     command.args(["-c", "0", env!("CARGO_BIN_EXE_quaver"), "cure", "--quiet", "--json", "--yes"]);
-    command.args(["--only", "more-cpus", "--for", "60s", "--seed", seed, "--", "sh", "-c", script]);
+    command.args(["--only", "more-cpus", "--for", time, "--seed", seed, "--"]).args(program);
     command.env("QUAVER_TUNE_JOURNAL", directory.join("journal")).env("QUAVER_RUNS", directory.join("runs"));
     let output = command.stdin(Stdio::null()).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", error(&output));
@@ -201,6 +205,40 @@ fn program_cure(directory: &Path, script: &str, seed: &str) -> serde_json::Value
     let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
     assert_eq!(status["changes"], serde_json::json!([]), "nothing of the program's start stays in force");
     serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// It works for 0.3 s of CPU time: with one CPU after a wait, and with more at once and on the last one.
+const STARVING: &str = "
+import os, time
+cpus = os.sched_getaffinity(0)
+if len(cpus) == 1: time.sleep(0.8)
+else: os.sched_setaffinity(0, {max(cpus)})
+while time.process_time() < 0.3: pass
+";
+
+#[test]
+fn what_makes_a_run_shorter_at_the_expense_of_another_program_is_taken_back_at_once_and_says_whose() {
+    let directory = tempfile::tempdir().unwrap();
+    let last = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    let last = last.trim().rsplit([',', '-']).next().unwrap().to_owned();
+    assert_ne!(last, "0", "as all tests here it needs two CPUs");
+    let mut beside = Command::new("nice");
+    let mut beside =
+        beside.args(["taskset", "-c", &last, "sh", "-c", "while :; do :; done"]).spawn().unwrap();
+    // It ends long before: no proof follows.
+    let summary = program_cure_of(directory.path(), &["python3", "-c", STARVING], "1", "10min");
+    beside.kill().unwrap();
+    beside.wait().unwrap();
+    let remedy = &summary["remedies"][0];
+    let harms = serde_json::json!({ "verdict": "harms", "guard": "programs" });
+    assert_eq!(remedy["verdict"], harms, "{summary}");
+    assert_eq!((&summary["kept"], &summary["proof"]), (&serde_json::json!([]), &serde_json::Value::Null));
+    let harm = &remedy["harm"];
+    assert!(harm["with"].as_f64().unwrap() > harm["without"].as_f64().unwrap() + 0.1, "{harm}");
+    let withdrawn = remedy["withdrawn"].as_str().unwrap();
+    let whom = format!(" threads of sh (process {}) waited for a CPU in the mean, instead of ", beside.id());
+    assert!(withdrawn.contains(&whom) && withdrawn.ends_with("it was taken back at once"), "{withdrawn}");
+    assert_eq!(summary["outcome"], format!("no remedy helps without harm. Of more-cpus: {withdrawn}"));
 }
 
 #[test]

@@ -1,9 +1,9 @@
-//! A running process seen from outside: its threads and its UDP sockets. Nothing here touches it: only files of
+//! A running process seen from outside: its threads and its sockets. Nothing here touches it: only files of
 //! `/proc` are read.
 
 use super::root::{HostRoot, parse_cpu_list};
 use super::stat::Stat;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -167,15 +167,30 @@ pub fn holders(root: &HostRoot, local: SocketAddr) -> Vec<ProcessIdentity> {
     if inodes.is_empty() { Vec::new() } else { processes(root).filter(holds).collect() }
 }
 
-/// Processes that hold a UDP socket of whichever network, by number. One whose descriptors may not be read is left out.
+/// Processes that hold a UDP or TCP socket of whichever network, by number. One whose descriptors may not be read is left out.
 pub fn receivers(root: &HostRoot) -> Vec<ProcessIdentity> {
-    let holds =
-        |process: &ProcessIdentity| process.udp_sockets(root).is_ok_and(|sockets| !sockets.is_empty());
-    processes(root).filter(holds).collect()
+    // Each network's tables are read once: a host may have many sockets in few networks.
+    let mut networks: BTreeMap<std::path::PathBuf, BTreeSet<u64>> = BTreeMap::new();
+    let mut holds = |process: &ProcessIdentity| {
+        let folder = root.path(&format!("proc/{}", process.pid));
+        let network = std::fs::read_link(folder.join("ns/net")).unwrap_or(folder);
+        let sockets = networks.entry(network).or_insert_with(|| socket_inodes_of_network(root, process.pid));
+        process.socket_inodes(root).is_ok_and(|own| !own.is_disjoint(sockets))
+    };
+    processes(root).filter(|process| holds(process)).collect()
+}
+
+/// Inodes of all UDP and TCP sockets in the network of a process.
+fn socket_inodes_of_network(root: &HostRoot, pid: u32) -> BTreeSet<u64> {
+    let table = |name| root.text(&format!("proc/{pid}/net/{name}")).unwrap_or_default();
+    let tables = ["udp", "udp6", "tcp", "tcp6"].map(table);
+    // Their tables have the inode in the same place.
+    let inode = |line: &str| line.split_whitespace().nth(9)?.parse().ok();
+    tables.iter().flat_map(|text| text.lines()).filter_map(inode).collect()
 }
 
 /// All processes, by number.
-fn processes(root: &HostRoot) -> impl Iterator<Item = ProcessIdentity> {
+pub fn processes(root: &HostRoot) -> impl Iterator<Item = ProcessIdentity> {
     let mut numbers: Vec<u32> = root.names("proc").iter().filter_map(|name| name.parse().ok()).collect();
     numbers.sort_unstable();
     numbers.into_iter().filter_map(|pid| ProcessIdentity::of(root, pid).ok())

@@ -320,7 +320,7 @@ mod tests {
                 assert_eq!(judge_proof(&blocks, None).1, expected, "{objective:?}");
                 let of = |arm: usize| {
                     let figures = blocks.iter().filter(move |block| block.arm == arm);
-                    figures.filter_map(|block| Some(block.figures?.objective)).collect::<Vec<_>>()
+                    figures.filter_map(|block| Some(block.figures.as_ref()?.objective)).collect::<Vec<_>>()
                 };
                 let differences: Vec<f64> =
                     of(1).iter().zip(of(0)).map(|(with, without)| with - without).collect();

@@ -2,7 +2,7 @@
 
 use crate::args::Allow;
 use crate::objective::Objective;
-use quaver_cure_analysis::{Block, Effect, Settled, TrialPlan, TrialVerdict};
+use quaver_cure_analysis::{Block, Effect, Harm, Settled, TrialPlan, TrialVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -112,6 +112,9 @@ pub struct Remedy {
     pub settled: Option<Settled>,
     /// Why it was withdrawn during the trial.
     pub withdrawn: Option<String>,
+    /// What it harmed, for which it was withdrawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub harm: Option<Harm>,
 }
 
 /// A remedy that was not tried.
@@ -135,6 +138,9 @@ pub struct Proof {
     pub effect: Option<Effect>,
     /// What that says.
     pub verdict: TrialVerdict,
+    /// What all together harmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub harm: Option<Harm>,
 }
 
 /// Files that apply the kept settings at each boot.

@@ -113,9 +113,9 @@ fn proof(document: &mut Document, summary: &CureSummary) {
 
 /// What others bore in the proof, without and with all that helped.
 fn guards(document: &mut Document, summary: &CureSummary) {
-    let of_arm = |arm: usize| -> Vec<BlockFigures> {
+    let of_arm = |arm: usize| -> Vec<&BlockFigures> {
         let blocks = summary.proof_blocks.iter().filter(|block| block.arm == arm);
-        blocks.filter_map(|block| block.figures).collect()
+        blocks.filter_map(|block| block.figures.as_ref()).collect()
     };
     let arms = [of_arm(0), of_arm(1)];
     if arms.iter().any(Vec::is_empty) {
@@ -123,7 +123,7 @@ fn guards(document: &mut Document, summary: &CureSummary) {
     }
     let mut table = Table::new(["guarded", "without", "with", "accepted at most"]);
     for guard in Guard::ALL {
-        let of = |blocks: &Vec<BlockFigures>| {
+        let of = |blocks: &Vec<&BlockFigures>| {
             let values: Vec<f64> = blocks.iter().filter_map(|block| guard.value(block)).collect();
             if values.is_empty() { Cell::from("not readable here") } else { guarded(guard, mean(&values)) }
         };
@@ -135,8 +135,8 @@ fn guards(document: &mut Document, summary: &CureSummary) {
 const fn guarded(guard: Guard, value: f64) -> Cell {
     match guard {
         Guard::Losses => Cell::Share(value),
-        Guard::Throughput => Cell::Rate(value, "/s"),
-        Guard::CpuTime | Guard::Others => Cell::Number { value, digits: 3 },
+        Guard::Throughput | Guard::OthersDropped => Cell::Rate(value, ""),
+        Guard::CpuTime | Guard::Others | Guard::Programs => Cell::Number { value, digits: 3 },
         Guard::Power | Guard::Heat => Cell::Number { value, digits: 1 },
     }
 }
@@ -150,7 +150,7 @@ fn proof_chart(summary: &CureSummary) -> Chart {
     for (arm, name) in [(0, "without"), (1, "with")] {
         let of_arm = summary.proof_blocks.iter().filter(|block| block.arm == arm);
         let mut points: Vec<(u32, f64)> =
-            of_arm.filter_map(|block| Some((block.round + 1, block.figures?.objective))).collect();
+            of_arm.filter_map(|block| Some((block.round + 1, block.figures.as_ref()?.objective))).collect();
         points.sort_by_key(|(round, _)| *round);
         let x = points.iter().map(|(round, _)| f64::from(*round)).collect();
         let y = points.iter().map(|(_, value)| *value).collect();
@@ -220,7 +220,7 @@ fn outcome(summary: &CureSummary, remedy: &Remedy) -> String {
         }
         Some(TrialVerdict::NoEffect) => "not kept: no effect found".to_owned(),
         Some(TrialVerdict::Worse) => "not kept: it makes it worse".to_owned(),
-        Some(TrialVerdict::Harms { guard }) => format!("not kept: it harms {}", guard.words()),
+        Some(TrialVerdict::Harms { guard }) => format!("not kept: it harms a guard ({})", guard.name()),
     }
 }
 
@@ -266,7 +266,7 @@ fn undo(document: &mut Document, summary: &CureSummary) {
     if let Some(persisted) = &summary.persisted {
         let Persisted { profile, unit, tuned } = persisted;
         let files = tuned.iter().fold(profile.clone(), |files, tuned| format!("{files} {tuned}"));
-        let commands = format!("systemctl disable {unit} && rm {files}");
+        let commands = format!("systemctl disable {unit} && rm {files} /etc/systemd/system/{unit}");
         section.push(Block::Note(Text::default().code(commands).plain(" ends that.")));
     }
     for remedy in summary.remedies.iter().filter(|remedy| is_in_force(summary, remedy)) {

@@ -97,14 +97,15 @@ impl Profile {
         Ok(format!("{words}{}", toml::to_string(self).context("writing a profile of settings")?))
     }
 
-    /// A unit that applies the profile at boot and puts everything back when it is stopped.
-    fn unit(&self, program: &Path, profile: &Path) -> String {
+    /// A unit that applies the profile at boot, after these units, and puts everything back when it is stopped.
+    fn unit(&self, program: &Path, profile: &Path, after: &[String]) -> String {
         let (program, profile) = (program.display(), profile.display());
+        let after: String = after.iter().map(|unit| format!(" {unit}")).collect();
         format!(
             "# Made by {}. Status 3: this host lacks some of the settings; the log names them, and the others hold.\n\
              [Unit]\n\
              Description=Quaver: settings that {} proved\n\
-             After=quaver-tune-revert.service systemd-sysctl.service network.target\n\
+             After=quaver-tune-revert.service systemd-sysctl.service network.target{after}\n\
              ConditionPathExists={profile}\n\n\
              [Service]\n\
              Type=oneshot\n\
@@ -118,18 +119,22 @@ impl Profile {
         )
     }
 
-    /// The same for tuned, as far as that can set it.
+    /// The same for tuned, as far as that can set it: its `sysfs` refuses what is not below `/sys`, and its `sysctl` takes names
+    /// whose parts hold no dot (tuned 2.20, `plugin_sysfs.py` and `plugin_sysctl.py`).
     fn tuned(&self) -> String {
-        let (mut files, mut rest) = (String::new(), String::new());
+        let (mut sysctl, mut sysfs, mut rest) = (String::new(), String::new(), String::new());
         for ProfileSetting { knob, value, .. } in &self.settings {
+            let path = knob.path().unwrap_or_default();
+            let name = path.strip_prefix("/proc/sys/").filter(|name| !name.contains('.'));
             // Writing to a string cannot fail.
-            let _ = match knob {
-                Knob::File { path } => writeln!(files, "{path}={value}"),
-                other => writeln!(rest, "# Not of tuned: {other} = {value}"),
+            let _ = match (knob, name) {
+                (Knob::File { .. }, Some(name)) => writeln!(sysctl, "{}={value}", name.replace('/', ".")),
+                (Knob::File { path }, None) if path.starts_with("/sys/") => writeln!(sysfs, "{path}={value}"),
+                _ => writeln!(rest, "# Not of tuned: {knob} = {value}"),
             };
         }
         format!(
-            "# Made by {}.\n{rest}[main]\nsummary=Settings that Quaver proved\n\n[sysfs]\n{files}",
+            "# Made by {}.\n{rest}[main]\nsummary=Settings that Quaver proved\n\n[sysctl]\n{sysctl}\n[sysfs]\n{sysfs}",
             self.made_by
         )
     }
@@ -172,8 +177,9 @@ pub fn install(root: &Path, name: &str, profile: &Profile) -> anyhow::Result<Ins
     let below = PathBuf::from(format!("etc/quaver/{name}.toml"));
     let unit = format!("quaver-{name}.service");
     let program = std::env::current_exe().context("finding the path of this program")?;
+    let text = profile.unit(&program, &Path::new("/").join(&below), &units_of_profiles(root));
     write(&root.join(&below), &profile.text()?)?;
-    write(&root.join(UNITS).join(&unit), &profile.unit(&program, &Path::new("/").join(&below)))?;
+    write(&root.join(UNITS).join(&unit), &text)?;
     let tuned =
         root.join("etc/tuned").is_dir().then(|| root.join(format!("etc/tuned/quaver-{name}/tuned.conf")));
     if let Some(tuned) = &tuned {
@@ -185,6 +191,19 @@ pub fn install(root: &Path, name: &str, profile: &Profile) -> anyhow::Result<Ins
         .and_then(|()| std::os::unix::fs::symlink(format!("../{unit}"), &link))
         .with_context(|| format!("enabling {}", link.display()))?;
     Ok(Installed { profile: root.join(below), unit, tuned })
+}
+
+/// Units of the profiles that are installed so far, by name. Only one process changes settings at a time, so a unit that
+/// systemd started beside another would fail.
+fn units_of_profiles(root: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(root.join("etc/quaver")).into_iter().flatten();
+    let unit = |entry: std::io::Result<std::fs::DirEntry>| {
+        let name = entry.ok()?.file_name().into_string().ok()?;
+        Some(format!("quaver-{}.service", name.strip_suffix(".toml")?))
+    };
+    let mut units: Vec<String> = entries.filter_map(unit).collect();
+    units.sort();
+    units
 }
 
 /// Writes a file whole: a reader sees all of it or none.
@@ -256,11 +275,13 @@ mod tests {
 
     #[test]
     fn a_profile_of_tuned_has_files_and_says_what_it_lacks() {
-        let tuned = Profile::of("cure-1", &changes()).0.tuned();
+        let dotted = Change::new(Knob::file("/proc/sys/net/ipv4/conf/eth0.7/rp_filter"), "0");
+        let tuned = Profile::of("cure-1", &[changes(), vec![dotted]].concat()).0.tuned();
         assert_eq!(
             tuned,
-            "# Made by cure-1.\n# Not of tuned: /dev/cpu_dma_latency = 0\n[main]\nsummary=Settings that Quaver proved\n\n\
-             [sysfs]\n/proc/sys/vm/stat_interval=120\n/sys/class/net/eth0/queues/rx-0/rps_cpus=0\n"
+            "# Made by cure-1.\n# Not of tuned: /dev/cpu_dma_latency = 0\n\
+             # Not of tuned: /proc/sys/net/ipv4/conf/eth0.7/rp_filter = 0\n[main]\nsummary=Settings that Quaver proved\n\n\
+             [sysctl]\nvm.stat_interval=120\n\n[sysfs]\n/sys/class/net/eth0/queues/rx-0/rps_cpus=0\n"
         );
     }
 
@@ -289,6 +310,9 @@ mod tests {
                 std::env::current_exe().unwrap().display()
             ),
             "ConditionPathExists=/etc/quaver/cure-2.toml".to_owned(),
+            // systemd starts neither beside the other, since one of them would find settings being changed.
+            "After=quaver-tune-revert.service systemd-sysctl.service network.target quaver-cure-1.service"
+                .to_owned(),
         ] {
             assert!(unit.lines().any(|one| one == line), "{line}: {unit}");
         }

@@ -12,15 +12,15 @@
 #![forbid(unsafe_code)]
 
 mod evidence;
+mod guard;
 mod judge;
 mod plan;
 #[cfg(test)]
 mod simulated;
 
 pub use evidence::Settled;
-pub use judge::{
-    Block, BlockFigures, Burden, Effect, Guard, TrialVerdict, gross_harm, judge, judge_proof, settled,
-};
+pub use guard::{BlockFigures, Burden, Guard, Harm, Waits, gross_harm};
+pub use judge::{Block, Effect, TrialVerdict, harm_so_far, judge, judge_proof, settled};
 pub use plan::{
     LEAST_PROOF_ROUNDS, TrialPlan, least_time, more_rounds, plan, plan_runs, smallest_detectable,
 };

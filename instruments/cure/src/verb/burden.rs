@@ -1,9 +1,13 @@
 //! What the host bears while a block is measured.
 
-use quaver_cure_analysis::Burden;
+use quaver_cure_analysis::{Burden, Waits};
 use quaver_host::root::HostRoot;
+use quaver_host::settings::kernel_threads::is_of_kernel;
 use quaver_host::sockets::{self, ProcessIdentity};
-use std::collections::BTreeMap;
+use quaver_host::stat::Stat;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::time::Instant;
 
 /// Jiffies of `/proc/stat` in a second (USER_HZ, proc(5)).
@@ -16,11 +20,23 @@ const LEAST_FOR_WAITS_S: f64 = 0.1;
 const CPU_SENSORS: [&str; 7] =
     ["coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal", "x86_pkg_temp", "acpitz"];
 
+/// Waits that are listed, in threads: what is below a twentieth of what harms a program.
+const LISTED: f64 = 0.005;
+
 /// The host, and whom a remedy must not harm.
 pub(super) struct Bystanders {
     root: HostRoot,
-    /// Other programs with UDP sockets.
-    others: Vec<ProcessIdentity>,
+    others: Vec<Other>,
+    /// Threads that waited from the begin of a block to its end: in which turn, and since when.
+    pending: RefCell<BTreeMap<u32, (u64, Instant)>>,
+}
+
+/// Another program.
+struct Other {
+    process: ProcessIdentity,
+    name: String,
+    /// Whether it has a UDP or TCP socket.
+    receives: bool,
 }
 
 /// What the kernel has counted so far.
@@ -30,42 +46,64 @@ pub(super) struct Counters {
     busy_s: f64,
     /// Energy of each package and where its counter starts again, microjoules.
     energy_uj: BTreeMap<String, (u64, u64)>,
-    /// Time that each thread of the others has waited for a CPU, nanoseconds.
-    waited_ns: BTreeMap<u32, u64>,
+    /// Threads of each of the others, in their order.
+    threads: Vec<BTreeMap<u32, Turns>>,
+    /// Packets that sockets of the others have dropped, by process and address.
+    dropped: BTreeMap<(u32, SocketAddr), u64>,
+}
+
+/// How a thread got its CPU so far: the three numbers of `schedstat` (scheduler statistics, section on `/proc/<pid>/schedstat`).
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Turns {
+    ran_ns: u64,
+    /// Counted when a wait ends.
+    waited_ns: u64,
+    turns: u64,
 }
 
 impl Bystanders {
-    /// Looks for other programs with UDP sockets than `ours`.
+    /// Looks for other programs than `ours`.
     pub(super) fn find(root: HostRoot, ours: &[u32]) -> Self {
-        let mut others = sockets::receivers(&root);
-        others.retain(|process| !ours.contains(&process.pid));
-        Self { root, others }
+        let receivers: BTreeSet<u32> = sockets::receivers(&root).iter().map(|one| one.pid).collect();
+        let is_other = |process: &ProcessIdentity| {
+            !ours.contains(&process.pid) && is_of_kernel(&root, process.pid) == Some(false)
+        };
+        let other = |process: ProcessIdentity| Other {
+            name: format!("{} (process {})", process.name(&root), process.pid),
+            receives: receivers.contains(&process.pid),
+            process,
+        };
+        let others = sockets::processes(&root).filter(is_other).map(other).collect();
+        Self { root, others, pending: RefCell::default() }
     }
 
     /// Reads all counters.
     pub(super) fn counters(&self) -> Counters {
+        let root = &self.root;
+        let sockets = |one: &Other| {
+            let sockets = one.process.udp_sockets(root).unwrap_or_default();
+            sockets
+                .into_iter()
+                .map(|socket| ((one.process.pid, socket.local), socket.drops))
+                .collect::<Vec<_>>()
+        };
         Counters {
             at: Instant::now(),
-            busy_s: busy_s(&self.root),
-            energy_uj: energy_uj(&self.root),
-            waited_ns: self.others.iter().flat_map(|process| waited_ns(&self.root, process.pid)).collect(),
+            busy_s: busy_s(root),
+            energy_uj: energy_uj(root),
+            threads: self.others.iter().map(|one| turns(root, one.process.pid)).collect(),
+            dropped: self.others.iter().filter(|one| one.receives).flat_map(sockets).collect(),
         }
     }
 
     /// What was borne since `before`.
     pub(super) fn since(&self, before: &Counters) -> Burden {
-        let now = self.counters();
-        let seconds = now.at.duration_since(before.at).as_secs_f64();
-        Burden { hottest_c: hottest_c(&self.root), ..now.less(before, seconds) }
+        self.between(before, &self.counters())
     }
-}
 
-impl Counters {
-    fn less(&self, before: &Self, seconds: f64) -> Burden {
-        let waited = self.waited_ns.iter().filter_map(|(thread, now_ns)| {
-            before.waited_ns.get(thread).map(|before_ns| now_ns.saturating_sub(*before_ns))
-        });
-        let used = self.energy_uj.iter().filter_map(|(package, (now_uj, range_uj))| {
+    fn between(&self, before: &Counters, now: &Counters) -> Burden {
+        let seconds = now.at.duration_since(before.at).as_secs_f64();
+        let used = now.energy_uj.iter().filter_map(|(package, (now_uj, range_uj))| {
             let (before_uj, _) = before.energy_uj.get(package)?;
             Some(
                 now_uj
@@ -73,15 +111,69 @@ impl Counters {
                     .unwrap_or_else(|| now_uj + range_uj.saturating_sub(*before_uj)),
             )
         });
-        let a_second = |sum: u64, unit: f64| sum as f64 / unit / seconds;
+        let waits = |((one, earlier), later): ((&Other, &BTreeMap<u32, Turns>), &BTreeMap<u32, Turns>)| {
+            let both = later.iter().filter_map(|(tid, now)| Some((*tid, *earlier.get(tid)?, *now)));
+            let waited = both.map(|(tid, first, now)| {
+                self.waited_s(one.process.pid, tid, (first, now), (before.at, seconds))
+            });
+            Waits {
+                program: one.name.clone(),
+                receives: one.receives,
+                waiting: waited.sum::<f64>() / seconds,
+            }
+        };
+        let mut waits: Vec<Waits> =
+            self.others.iter().zip(&before.threads).zip(&now.threads).map(waits).collect();
+        let says = seconds >= LEAST_FOR_WAITS_S;
+        let is_read = |receives: bool| {
+            let mut of = self.others.iter().zip(&before.threads).filter(|(one, _)| one.receives || !receives);
+            of.any(|(_, threads)| !threads.is_empty())
+        };
+        let sum = |receives: bool| {
+            let of = waits.iter().filter(|one| one.receives || !receives);
+            (says && is_read(receives)).then(|| of.map(|one| one.waiting).fold(0.0, |sum, one| sum + one))
+        };
+        let dropped = self.others.iter().any(|one| one.receives).then(|| rise(&before.dropped, &now.dropped));
+        let (others_waiting, programs_waiting) = (sum(true), sum(false));
+        waits.retain(|one| says && one.waiting >= LISTED);
         Burden {
-            busy_cpus: (self.busy_s - before.busy_s) / seconds,
-            others_waiting: (!self.waited_ns.is_empty() && seconds >= LEAST_FOR_WAITS_S)
-                .then(|| a_second(waited.sum(), 1e9)),
-            power_w: (!self.energy_uj.is_empty()).then(|| a_second(used.sum(), 1e6)),
-            hottest_c: None,
+            busy_cpus: (now.busy_s - before.busy_s) / seconds,
+            others_waiting,
+            programs_waiting,
+            waits,
+            others_dropped_per_s: dropped.map(|dropped| dropped as f64 / seconds),
+            power_w: (!now.energy_uj.is_empty()).then(|| used.sum::<u64>() as f64 / 1e6 / seconds),
+            hottest_c: hottest_c(&self.root),
         }
     }
+
+    /// Time that a thread waited during a block, seconds. A wait is counted when it ends: one that fills the block counts in it,
+    /// and not again in the block in which it ends.
+    fn waited_s(
+        &self,
+        pid: u32,
+        tid: u32,
+        (first, now): (Turns, Turns),
+        (began, seconds): (Instant, f64),
+    ) -> f64 {
+        let mut pending = self.pending.borrow_mut();
+        let since = pending.remove(&tid).filter(|(turn, _)| *turn == first.turns).map(|(_, since)| since);
+        let runnable = || {
+            Stat::read(&self.root, &format!("proc/{pid}/task/{tid}")).is_some_and(|stat| stat.state == 'R')
+        };
+        if now == first && runnable() {
+            pending.insert(tid, (first.turns, since.unwrap_or(began)));
+            return seconds;
+        }
+        let counted = since.map_or(0.0, |since| began.duration_since(since).as_secs_f64());
+        (now.waited_ns.saturating_sub(first.waited_ns) as f64 / 1e9 - counted).max(0.0)
+    }
+}
+
+/// By how much counters grew that were there at both times.
+fn rise<K: Ord>(before: &BTreeMap<K, u64>, now: &BTreeMap<K, u64>) -> u64 {
+    let rise = |(key, now): (&K, &u64)| before.get(key).map(|before| now.saturating_sub(*before));
+    now.iter().filter_map(rise).sum()
 }
 
 /// User, nice, system, interrupts, softirqs.
@@ -105,12 +197,14 @@ fn energy_uj(root: &HostRoot) -> BTreeMap<String, (u64, u64)> {
     root.names(ZONES).into_iter().filter_map(read).collect()
 }
 
-/// The second number of `schedstat` (scheduler statistics, section on `/proc/<pid>/schedstat`), of each thread.
-fn waited_ns(root: &HostRoot, pid: u32) -> Vec<(u32, u64)> {
+/// Those of each thread of a process.
+fn turns(root: &HostRoot, pid: u32) -> BTreeMap<u32, Turns> {
     let folder = format!("/proc/{pid}/task");
     let read = |name: &String| {
         let text = root.text(&format!("{folder}/{name}/schedstat"))?;
-        Some((name.parse().ok()?, text.split_whitespace().nth(1)?.parse().ok()?))
+        let mut numbers = text.split_whitespace().map_while(|word| word.parse().ok());
+        let mut next = || numbers.next();
+        Some((name.parse().ok()?, Turns { ran_ns: next()?, waited_ns: next()?, turns: next()? }))
     };
     root.names(&folder).iter().filter_map(read).collect()
 }
@@ -147,11 +241,17 @@ mod tests {
     use std::fs;
     use std::path::Path;
     use std::process::{Child, Command};
+    use std::time::Duration;
 
     fn write(root: &Path, file: &str, text: &str) {
         let path = root.join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
+    }
+
+    /// Counters as they are, so many seconds after those of `first`.
+    fn after(host: &Bystanders, first: &Counters, seconds: f64) -> Counters {
+        Counters { at: first.at + Duration::from_secs_f64(seconds), ..host.counters() }
     }
 
     #[test]
@@ -162,9 +262,10 @@ mod tests {
             write(place.path(), &format!("sys/class/powercap/{name}/max_energy_range_uj"), "1000000000\n");
             write(place.path(), &format!("sys/class/powercap/{name}/energy_uj"), &format!("{energy}\n"));
         };
-        let host = Bystanders { root: HostRoot::at(place.path()), others: Vec::new() };
+        let host =
+            Bystanders { root: HostRoot::at(place.path()), others: Vec::new(), pending: RefCell::default() };
         let before = host.counters();
-        assert_eq!(before.less(&before, 1.0).power_w, None);
+        assert_eq!(host.between(&before, &after(&host, &before, 1.0)).power_w, None);
         for (add, first) in [(0, 900_000_000), (20_000_000, 980_000_000)] {
             zone("intel-rapl:0", "package-0", first + add);
             zone("intel-rapl:0:0", "core", add * 7);
@@ -177,7 +278,7 @@ mod tests {
             energy_uj: [("intel-rapl:0".to_owned(), (990_000_000, 1_000_000_000))].into(),
             ..before
         };
-        assert_eq!(host.counters().less(&before, 4.0).power_w, Some(10.0));
+        assert_eq!(host.between(&before, &after(&host, &before, 4.0)).power_w, Some(10.0));
     }
 
     #[test]
@@ -197,22 +298,83 @@ mod tests {
         assert_eq!(hottest_c(&host), Some(63.5));
     }
 
+    /// A host whose one other program is process 7.
+    fn beside_seven(place: &Path) -> Bystanders {
+        let process = ProcessIdentity { pid: 7, started_ticks: 1 };
+        let others = vec![Other { process, name: "it (process 7)".to_owned(), receives: true }];
+        Bystanders { root: HostRoot::at(place), others, pending: RefCell::default() }
+    }
+
     #[test]
     fn what_threads_waited_that_were_there_at_both_ends_is_summed() {
         let place = tempfile::tempdir().unwrap();
         let thread = |id: u32, waited_ns: u64| {
             write(place.path(), &format!("proc/7/task/{id}/schedstat"), &format!("5 {waited_ns} 9\n"));
         };
-        let others = vec![ProcessIdentity { pid: 7, started_ticks: 1 }];
-        let host = Bystanders { root: HostRoot::at(place.path()), others };
-        assert_eq!(host.counters().less(&host.counters(), 1.0).others_waiting, None);
+        let host = beside_seven(place.path());
+        let before = host.counters();
+        let nothing = host.between(&before, &after(&host, &before, 1.0));
+        assert_eq!((nothing.others_waiting, nothing.programs_waiting), (None, None));
         thread(7, 1_000);
         thread(8, 2_000);
         let before = host.counters();
         thread(7, 1_000 + 300_000_000);
         thread(9, 900_000_000);
-        assert_eq!(host.counters().less(&before, 2.0).others_waiting, Some(0.15));
-        assert_eq!(host.counters().less(&before, 0.09).others_waiting, None);
+        let burden = host.between(&before, &after(&host, &before, 2.0));
+        assert_eq!((burden.others_waiting, burden.programs_waiting), (Some(0.15), Some(0.15)));
+        let waits = Waits { program: "it (process 7)".to_owned(), receives: true, waiting: 0.15 };
+        assert_eq!(burden.waits, [waits]);
+        let short = host.between(&before, &after(&host, &before, 0.09));
+        assert_eq!((short.others_waiting, short.waits), (None, Vec::new()));
+    }
+
+    #[test]
+    fn a_wait_that_fills_blocks_counts_in_each_and_not_again_where_it_ends() {
+        let place = tempfile::tempdir().unwrap();
+        let thread = |state: char, schedstat: &str| {
+            write(place.path(), "proc/7/task/7/schedstat", &format!("{schedstat}\n"));
+            let text = format!("7 (it) {state} 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1\n");
+            write(place.path(), "proc/7/task/7/stat", &text);
+        };
+        let host = beside_seven(place.path());
+        let waiting = |before: &Counters, seconds: f64| {
+            let now = after(&host, before, seconds);
+            (host.between(before, &now).others_waiting.unwrap(), now)
+        };
+        thread('R', "500 1000 9");
+        let first = host.counters();
+        // It stands in the queue for two blocks of 0.5 s, and for 0.1 s of the third.
+        let (of_first, second) = waiting(&first, 0.5);
+        let (of_second, third) = waiting(&second, 0.5);
+        thread('R', "600 1100001000 10");
+        let (of_third, fourth) = waiting(&third, 0.5);
+        assert_eq!((of_first, of_second), (1.0, 1.0));
+        assert!((of_third - 0.2).abs() < 1e-9, "{of_third}");
+        // One that runs all the time, and one that sleeps, wait for nothing.
+        thread('R', "400000600 1100001000 10");
+        let (of_fourth, fifth) = waiting(&fourth, 0.5);
+        thread('S', "400000600 1100001000 10");
+        assert_eq!((of_fourth, waiting(&fifth, 0.5).0), (0.0, 0.0));
+    }
+
+    #[test]
+    fn packets_that_sockets_of_others_dropped_are_counted() {
+        let place = tempfile::tempdir().unwrap();
+        let drops = |drops: u32| {
+            let rest = "00000000:0000 07 00000000:00000000 00:00000000 00000000 0 0 55 2 0 ";
+            write(place.path(), "proc/7/net/udp", &format!("  1: 0100007F:1389 {rest} {drops}\n"));
+        };
+        fs::create_dir_all(place.path().join("proc/7/fd")).unwrap();
+        std::os::unix::fs::symlink("socket:[55]", place.path().join("proc/7/fd/3")).unwrap();
+        let host = beside_seven(place.path());
+        drops(100);
+        let before = host.counters();
+        drops(112);
+        assert_eq!(host.between(&before, &after(&host, &before, 0.5)).others_dropped_per_s, Some(24.0));
+    }
+
+    fn receivers(host: &Bystanders) -> impl Iterator<Item = &Other> {
+        host.others.iter().filter(|other| other.receives)
     }
 
     /// A shell that loops on one CPU; it ends with this.
@@ -239,7 +401,8 @@ mod tests {
         let beside = Loop::start(cpu, "");
         let receiver = Loop::start(cpu, "exec 3<>/dev/udp/127.0.0.1/9;");
         let found = || Bystanders::find(HostRoot::system(), &[]);
-        let has = |host: &Bystanders, one: &Loop| host.others.iter().any(|other| other.pid == one.0.id());
+        let has =
+            |host: &Bystanders, one: &Loop| receivers(host).any(|other| other.process.pid == one.0.id());
         let began = Instant::now();
         let mut host = found();
         while !has(&host, &receiver) {
@@ -247,8 +410,12 @@ mod tests {
             host = found();
         }
         assert!(!has(&host, &beside));
+        assert!(
+            host.others.iter().any(|other| other.process.pid == beside.0.id()),
+            "it is a program all the same"
+        );
         assert!(!has(&Bystanders::find(HostRoot::system(), &[receiver.0.id()]), &receiver));
-        host.others.retain(|other| other.pid == receiver.0.id());
+        host.others.retain(|other| other.process.pid == receiver.0.id());
         let before = host.counters();
         std::thread::sleep(std::time::Duration::from_millis(300));
         // Each has half of the CPU.

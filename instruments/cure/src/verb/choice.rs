@@ -107,6 +107,7 @@ fn sort(args: &CureArgs, root: &HostRoot, target: &Target, one: &Audited, choice
         verdict: None,
         settled: None,
         withdrawn: None,
+        harm: None,
     };
     let changes = changes.into_iter().map(|change| change.of_row(&one.row.id)).collect();
     choice.candidates.push(Candidate { remedy, changes });

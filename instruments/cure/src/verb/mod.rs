@@ -20,7 +20,7 @@ use anyhow::Context;
 use choice::Candidate;
 use of_threads::{OTHERS_ELSEWHERE, RECEIVER_CLASS};
 use quaver_cure_analysis::{
-    BlockFigures, Settled, TrialPlan, TrialVerdict, judge, judge_proof, least_time, more_rounds, plan,
+    BlockFigures, Harm, Settled, TrialPlan, TrialVerdict, judge, judge_proof, least_time, more_rounds, plan,
     plan_runs, smallest_detectable,
 };
 use quaver_host::facts::HostFacts;
@@ -347,7 +347,18 @@ impl<P: Place> Cure<'_, P> {
         };
         if helping.is_empty() {
             summary.complete = true;
-            return Ok(ended(summary, "no remedy was found to help, so none is set"));
+            let harmful = summary.remedies.iter().find(|one| one.harm.is_some() && one.withdrawn.is_some());
+            let outcome = harmful.map_or_else(
+                || "no remedy was found to help, so none is set".to_owned(),
+                |one| {
+                    format!(
+                        "no remedy helps without harm. Of {}: {}",
+                        one.id,
+                        one.withdrawn.as_deref().unwrap_or_default()
+                    )
+                },
+            );
+            return Ok(ended(summary, &outcome));
         }
         let helping: Vec<&Candidate> = helping.into_iter().map(|at| &candidates[at]).collect();
         trial.base.clear();
@@ -356,15 +367,20 @@ impl<P: Place> Cure<'_, P> {
         let design =
             Rounds { first: 0, count: plan.proof_rounds, length, seed: summary.seed ^ PROOF, limit: None };
         let (blocks, end) = trial.rounds(&mut together, design)?;
-        let (effect, verdict) = judge_proof(&blocks, together[0].harmed);
+        let (effect, verdict, harm) = judge_proof(&blocks, together[0].harmed.take());
         summary.proof_blocks = blocks;
         if end == RoundsEnd::Interrupted {
             return Ok(ended(summary, "it was interrupted, and every setting was put back"));
         }
-        summary.proof = Some(Proof { effect, verdict });
+        let harmed = harm.as_ref().map(Harm::words);
+        summary.proof = Some(Proof { effect, verdict, harm });
         summary.complete = true;
         if let Some(reason) = &together[0].withdrawn {
             return Ok(ended(summary, &format!("what helped in the trial was not proven, since {reason}")));
+        }
+        if let Some(harmed) = harmed {
+            let outcome = format!("what helped in the trial harmed {harmed}; all of it was taken back");
+            return Ok(ended(summary, &outcome));
         }
         if verdict != TrialVerdict::Helps || trial.interrupted() {
             return Ok(ended(summary, "what helped in the trial was not proven afterwards, so none is set"));
@@ -391,7 +407,7 @@ impl<P: Place> Cure<'_, P> {
             let tried: Vec<bool> = arms.iter().map(Arm::is_tried).collect();
             let (blocks, end) = trial.rounds(&mut arms, design)?;
             let whole = end != RoundsEnd::Interrupted;
-            let harmed: Vec<_> = arms.iter().map(|arm| arm.harmed).collect();
+            let harmed: Vec<_> = arms.iter().map(|arm| arm.harmed.as_ref().map(|harm| harm.guard)).collect();
             let mut again = 0;
             let before = helping.len();
             for (at, (effect, verdict)) in judge(&blocks, &harmed).into_iter().enumerate() {
@@ -401,6 +417,7 @@ impl<P: Place> Cure<'_, P> {
                 }
                 (remedy.effect, remedy.verdict) = (effect, whole.then_some(verdict));
                 remedy.settled = arm.settled;
+                remedy.harm.clone_from(&arm.harmed);
                 match verdict {
                     TrialVerdict::Helps if arm.withdrawn.is_none() => {
                         trial.base.extend(arm.changes.clone());

@@ -218,6 +218,7 @@ pub(super) fn candidate(
         verdict: None,
         settled: None,
         withdrawn: None,
+        harm: None,
     };
     Candidate { remedy, changes: changes.into_iter().map(|change| change.of_row(id)).collect() }
 }

@@ -88,6 +88,7 @@ fn candidate((path, _): &(&str, &str)) -> Candidate {
         verdict: None,
         settled: None,
         withdrawn: None,
+        harm: None,
     };
     Candidate { remedy, changes: vec![Change::new(Knob::file(format!("/{path}")), "0").of_row(id)] }
 }

@@ -2,7 +2,9 @@
 
 use super::choice::Candidate;
 use anyhow::Context;
-use quaver_cure_analysis::{Block, BlockFigures, Guard, Settled, block_order, gross_harm, settled};
+use quaver_cure_analysis::{
+    Block, BlockFigures, Guard, Harm, Settled, block_order, gross_harm, harm_so_far, settled,
+};
 use quaver_host::root::HostRoot;
 use quaver_host::settings::journal::{Fate, Outcome, Session, Undone};
 use quaver_host::settings::knob::{Change, Knob};
@@ -73,8 +75,8 @@ pub(super) struct Arm {
     pub(super) changes: Vec<Change>,
     /// The guard that one of its blocks broke grossly.
     pub(super) broke: Option<Guard>,
-    /// The guard that it harmed grossly, in two blocks.
-    pub(super) harmed: Option<Guard>,
+    /// The guard that it harmed: grossly in two blocks, or evidently over the rounds of its trial.
+    pub(super) harmed: Option<Harm>,
     /// Why it is tried no more, and not kept.
     pub(super) withdrawn: Option<String>,
     /// Why its trial ended before the last round.
@@ -128,6 +130,12 @@ impl Arm {
 
     pub(super) const fn is_tried(&self) -> bool {
         self.withdrawn.is_none() && self.settled.is_none()
+    }
+
+    /// Withdraws it for harm.
+    fn take_back(&mut self, harm: Harm) {
+        self.withdrawn = Some(format!("it harmed {}; it was taken back at once", harm.words()));
+        self.harmed = Some(harm);
     }
 
     /// Withdraws it where it sets what somebody else wrote.
@@ -185,6 +193,10 @@ impl<P: Place> Trial<'_, P> {
             let remedies = arms.len();
             for (at, arm) in arms.iter_mut().enumerate().filter(|(_, arm)| limit.is_some() && arm.is_tried())
             {
+                if let Some(harm) = harm_so_far(&blocks, at + 1) {
+                    arm.take_back(harm);
+                    continue;
+                }
                 arm.settled = settled(&blocks, at + 1, remedies, rounds - round - 1);
             }
         }
@@ -232,13 +244,12 @@ impl<P: Place> Trial<'_, P> {
             BlockEnd::Interrupted => return Ok(None),
         };
         if number == 0 {
-            self.bare.push(figures);
+            self.bare.push(figures.clone());
         }
         let gross = gross_harm(&self.bare, &figures);
         // One block alone may have had another reason than its remedy.
-        if let Some(guard) = gross.filter(|guard| arm.broke.replace(*guard) == Some(*guard)) {
-            arm.harmed = Some(guard);
-            arm.withdrawn = Some(format!("it harmed {}, and was taken back at once", guard.words()));
+        if let Some(harm) = gross.filter(|harm| arm.broke.replace(harm.guard) == Some(harm.guard)) {
+            arm.take_back(harm);
         }
         Ok(Some(Block { round, arm: number, figures: Some(figures), void: None }))
     }
