@@ -9,7 +9,7 @@ use serde_json::Value;
 const RATE_PPB: f64 = 20_000.0;
 
 /// Doctor runs as nobody, since loading BPF programs takes an emulated processor minutes. Once phc2sys has ended, the card's clock
-/// gets its own rate again and parts from the kernel's.
+/// gets another rate and parts from the kernel's. It is a higher one: at a lower one the emulated clock jumps by 2^41 ns.
 const STEERED: &str = "
 doctor() {
     say $1
@@ -17,18 +17,18 @@ doctor() {
 }
 clock() { phc_ctl /dev/ptp1 \"$@\" >/dev/null 2>&1; }
 chmod a+r /dev/ptp0 /dev/ptp1
-/init capture -i eth0 --layers none --for 50s --json -o /tmp/x.pcapng >/tmp/captured 2>/tmp/heard &
+/init capture -i eth0 --layers none --for 40s --json -o /tmp/x.pcapng >/tmp/captured 2>/tmp/heard &
 capture=$!
 await grep -q eth0 /tmp/heard
 clock adj 5
 clock freq 20000
 phc2sys -s /dev/ptp1 -c CLOCK_REALTIME -O 0 -m >/tmp/phc2sys 2>&1 &
 steering=$!
-sleep 20
+sleep 12
 doctor steered
 kill $steering
 wait $steering || true
-clock freq 0
+clock freq 40000
 sleep 10
 doctor left
 wait $capture
@@ -66,15 +66,20 @@ fn who_steers_the_clock_is_named_and_its_end_and_its_steps_are_noticed() {
     let Some(parts) = lab_guest::run(name, &script) else { return };
     let [steered, left] = ["steered", "left"].map(|part| serde_json::from_str(&parts[part]).unwrap());
 
-    // As phc2sys has it: CLOCK_REALTIME minus the card's clock, read within `delay`.
     let locked: Vec<&str> = parts["phc2sys"].lines().filter(|line| line.contains(" s2 ")).collect();
-    assert!(locked.len() > 15, "{}", parts["phc2sys"]);
-    let theirs = locked[locked.len() - 5..].iter().map(|line| {
-        [between(line, "offset", " s2 "), line.rsplit_once("delay").unwrap().1.trim().parse().unwrap()]
-    });
+    assert!(locked.len() >= 10, "{}", parts["phc2sys"]);
+    let number = |line: &str, before: &str| -> f64 {
+        line.split_once(before).unwrap().1.split_whitespace().next().unwrap().parse().unwrap()
+    };
+    let theirs: Vec<[f64; 3]> = locked[locked.len() - 8..]
+        .iter()
+        .map(|line| ["offset", "freq", "delay"].map(|figure| number(line, figure)))
+        .collect();
     let [ours_ns, within_ns] = ahead(&steered, 1);
-    let near = |[behind_ns, delay_ns]: [f64; 2]| (ours_ns + behind_ns).abs() <= within_ns + delay_ns / 2.0;
-    assert!(theirs.clone().any(near), "{ours_ns} ± {within_ns}: {:?}", theirs.collect::<Vec<_>>());
+    // As phc2sys has it: CLOCK_REALTIME minus the card's clock. So is its rate, which it takes away.
+    let near =
+        |[behind_ns, _, delay_ns]: &[f64; 3]| (ours_ns + behind_ns).abs() <= within_ns + delay_ns / 2.0;
+    assert!(theirs.iter().any(near), "{ours_ns} ± {within_ns}: {theirs:?}");
     // The other card's clock was left alone.
     let [other_ns, _] = ahead(&steered, 0);
     assert!((-5_001_000_000.0..-5_000_000_000.0).contains(&other_ns), "{other_ns}");
@@ -83,18 +88,26 @@ fn who_steers_the_clock_is_named_and_its_end_and_its_steps_are_noticed() {
     assert!(verdict == "good" && evidence.contains("running: phc2sys (process "), "{evidence}");
     assert!(between(evidence, "corrected within the last ", " s") <= 2.0, "{evidence}");
     let rate_ppb = between(evidence, "rate corrected by ", " ppm") * 1e3;
-    assert!((rate_ppb - RATE_PPB).abs() < RATE_PPB / 100.0, "{evidence}");
+    let set = |[_, theirs_ppb, _]: &[f64; 3]| (rate_ppb + theirs_ppb).abs() <= 1.0;
+    assert!(theirs.iter().any(set) && rate_ppb > RATE_PPB / 2.0, "{evidence}: {theirs:?}");
 
     // The kernel still calls it synchronised.
     let (verdict, evidence) = found(&left, "clock-reference");
-    assert!(verdict == "missing" && evidence.contains("no program known to correct clocks runs"), "{evidence}");
+    assert!(
+        verdict == "missing" && evidence.contains("no program known to correct clocks runs"),
+        "{evidence}"
+    );
     assert!(between(evidence, "corrected within the last ", " s") >= 10.0, "{evidence}");
-    // Ten seconds and more at the rate that the kernel's clock has kept.
+    // Ten seconds and more of a rate higher by 20 ppm, as near as the card has it; the kernel's clock has kept the last one.
     let [parted_ns, _] = ahead(&left, 1);
-    assert!(parted_ns < -10.0 * RATE_PPB, "{parted_ns}");
+    assert!(parted_ns > 10.0 * 0.75 * RATE_PPB, "{parted_ns}");
 
     let capture: Value = serde_json::from_str(&parts["capture"]).unwrap();
-    let notes: Vec<&str> = capture["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap()).collect();
+    let notes: Vec<&str> =
+        capture["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap()).collect();
     let once = |words: &str| notes.iter().filter(|note| note.contains(words)).count() == 1;
-    assert!(once("wall clock stepped by 5.00 s") && once("corrected regularly and is no longer"), "{notes:#?}");
+    assert!(
+        once("wall clock stepped by 5.00 s") && once("corrected regularly and is no longer"),
+        "{notes:#?}"
+    );
 }

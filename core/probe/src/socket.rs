@@ -79,10 +79,12 @@ pub(super) fn sender(
 }
 
 /// Lets other sockets bind the same address while this one is bound to it, or no longer.
-pub(super) fn share(socket: &Socket, address: SocketAddr, shared: bool) -> std::result::Result<(), ProbeError> {
-    socket
-        .set_reuse_address(shared)
-        .map_err(|e| ProbeError::os(format!("share the address {address}"), e))
+pub(super) fn share(
+    socket: &Socket,
+    address: SocketAddr,
+    shared: bool,
+) -> std::result::Result<(), ProbeError> {
+    socket.set_reuse_address(shared).map_err(|e| ProbeError::os(format!("share the address {address}"), e))
 }
 
 /// A socket bound to `address`; where that is a multicast group, also a member of it on `interface` (by index;

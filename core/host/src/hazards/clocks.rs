@@ -208,7 +208,13 @@ mod tests {
 
     #[test]
     fn a_good_machine_shows_its_figures() {
-        let figures = ["61 ns", "131 ns", "-12.345 ppm, corrected within the last 2 s; running: phc2sys", "37 s", "+36999999812 ns"];
+        let figures = [
+            "61 ns",
+            "131 ns",
+            "-12.345 ppm, corrected within the last 2 s; running: phc2sys",
+            "37 s",
+            "+36999999812 ns",
+        ];
         for (id, figure) in IDS.into_iter().zip(figures) {
             let (verdict, evidence, _) = found(Some(good()), id);
             assert!(verdict == Verdict::Good && evidence.contains(figure), "{id}: {evidence}");
