@@ -50,7 +50,7 @@ pub(super) struct Counters {
     /// Energy of each package and where its counter starts again, microjoules.
     energy_uj: BTreeMap<String, (u64, u64)>,
     /// Threads of each of the others, in their order.
-    threads: Vec<BTreeMap<u32, Turns>>,
+    threads: Vec<Threads>,
     /// Packets that sockets of the others have dropped, by process and address.
     dropped: BTreeMap<(u32, SocketAddr), u64>,
 }
@@ -63,6 +63,9 @@ struct Turns {
     waited_ns: u64,
     turns: u64,
 }
+
+/// Threads of a process, by number.
+type Threads = BTreeMap<u32, Turns>;
 
 impl Bystanders {
     /// Looks for other programs than `ours`. One of class SCHED_IDLE gives way to all others by its own choice.
@@ -116,7 +119,7 @@ impl Bystanders {
                     .unwrap_or_else(|| now_uj + range_uj.saturating_sub(*before_uj)),
             )
         });
-        let waits = |((one, earlier), later): ((&Other, &BTreeMap<u32, Turns>), &BTreeMap<u32, Turns>)| {
+        let waits = |((one, earlier), later): ((&Other, &Threads), &Threads)| {
             let (mut waited_s, mut ran_ns) = (0.0, 0);
             for (tid, now) in later {
                 let Some(first) = earlier.get(tid) else { continue };
@@ -206,7 +209,7 @@ fn energy_uj(root: &HostRoot) -> BTreeMap<String, (u64, u64)> {
 }
 
 /// Those of each thread of a process.
-fn turns(root: &HostRoot, pid: u32) -> BTreeMap<u32, Turns> {
+fn turns(root: &HostRoot, pid: u32) -> Threads {
     let folder = format!("/proc/{pid}/task");
     let read = |name: &String| {
         let text = root.text(&format!("{folder}/{name}/schedstat"))?;
