@@ -241,7 +241,10 @@ def later(args, command, kept, environment):
         summary = json.loads(done.stdout) if done.returncode == 0 else {"kept": [], "outcome": done.stderr, "remedies": []}
         effects = [one["effect"] for one in summary["remedies"]]
         proof = summary.get("proof") or {}
-        row = {"occasion": occasion, "helps": sorted(summary["kept"]) == sorted(kept), "outcome": summary["outcome"], "load": load}
+        told = [proof["effect"]] if proof.get("effect") else effects
+        # What helps may be refused all the same, for what it does to others then.
+        helps = bool(told) and all(one and one["interval"] and one["interval"]["high"] < 0 for one in told)
+        row = {"occasion": occasion, "helps": helps, "kept": summary["kept"], "outcome": summary["outcome"], "load": load}
         row |= {"proof": proof.get("effect"), "trial": effects, "withdrawn": [one["withdrawn"] for one in summary["remedies"]]}
         found.append(row)
         print({key: row[key] for key in ("occasion", "helps", "outcome")}, flush=True)

@@ -54,6 +54,18 @@ pub struct Waits {
     pub receives: bool,
     /// Its threads that waited, in the mean.
     pub waiting: f64,
+    /// CPUs that it used, in the mean.
+    pub used: f64,
+}
+
+impl Waits {
+    /// Wants below this, in CPUs, count as this: what a program that hardly needs a CPU waits for costs it little throughput.
+    const LEAST_WANTED: f64 = 0.25;
+
+    /// Waits over the CPU time that it wanted: the part of its throughput that it lost.
+    fn lost(&self) -> f64 {
+        self.waiting / (self.waiting + self.used).max(Self::LEAST_WANTED)
+    }
 }
 
 /// What must not become worse.
@@ -70,7 +82,7 @@ pub enum Guard {
     Others,
     /// Packets that other receivers dropped.
     OthersDropped,
-    /// Waits of another program that receives nothing.
+    /// Throughput of another program that receives nothing: CPU time that it wanted and waited for.
     Programs,
     /// Power of the CPUs.
     Power,
@@ -112,8 +124,8 @@ impl Guard {
             Self::Throughput => "1 % less",
             Self::CpuTime => "0.25 more",
             Self::Others => "0.01 more of each receiver, or 2 % where that is more",
-            Self::OthersDropped => "1 more, or 2 % where that is more",
-            Self::Programs => "0.1 more of each program, or 10 % where that is more",
+            Self::OthersDropped => "1 more, or a quarter where that is more",
+            Self::Programs => "a tenth of each program's CPU time",
             Self::Power => "a quarter more",
             Self::Heat => "5 more",
         }
@@ -149,8 +161,9 @@ impl Guard {
     fn value_of(self, subject: Option<&str>, block: &BlockFigures) -> Option<f64> {
         let Some(program) = subject else { return self.value(block) };
         let waits = block.burden.waits.iter().find(|one| one.program == program);
+        let of = |one: &Waits| if self == Self::Programs { one.lost() } else { one.waiting };
         // What is not listed waited for less than is listed.
-        self.value(block).map(|_| waits.map_or(0.0, |one| one.waiting))
+        self.value(block).map(|_| waits.map_or(0.0, of))
     }
 
     /// How much worse `with` is than `without`: 1 is the most that is accepted. 0 where it is not known.
@@ -162,8 +175,9 @@ impl Guard {
             Self::Throughput => (without - with, 0.01 * without.max(1.0)),
             Self::CpuTime => (with - without, 0.25),
             Self::Others => (with - without, (0.02 * without).max(0.01)),
-            Self::OthersDropped => (with - without, (0.02 * without).max(1.0)),
-            Self::Programs => (with - without, (0.1 * without).max(0.1)),
+            // Those that drop anyway drop more where more is sent to them.
+            Self::OthersDropped => (with - without, (0.25 * without).max(1.0)),
+            Self::Programs => (with - without, (0.1 * (1.0 - without)).max(0.03)),
             Self::Power => (with - without, 0.25 * without.max(1.0)),
             Self::Heat => (with - without, 5.0),
         };
@@ -230,7 +244,10 @@ impl Harm {
             Guard::OthersDropped => {
                 format!("other receivers: they dropped {with:.1} packets a second, instead of {without:.1}")
             }
-            Guard::Programs => format!("another program: {waits}"),
+            Guard::Programs => format!(
+                "another program: {program} waited for {percent_with:.1} % of the CPU time that it wanted, instead of \
+                 {percent_without:.1} %"
+            ),
             Guard::Power => format!("power: the CPUs took {with:.1} W, instead of {without:.1} W"),
             Guard::Heat => format!("temperature: the CPUs had {with:.1} °C, instead of {without:.1} °C"),
         }

@@ -155,6 +155,8 @@ fn waiting(waits: &[(&str, bool, f64)]) -> Burden {
         program: program.to_owned(),
         receives,
         waiting,
+        // It wants one CPU.
+        used: (1.0 - waiting).max(0.0),
     };
     let sum = |only: bool| waits.iter().filter(|one| one.1 || !only).map(|one| one.2).sum();
     Burden {
@@ -185,7 +187,7 @@ fn gross_harm_is_seen_in_one_block_and_void_blocks_count_nowhere() {
         let expected = harm.then_some(Guard::Others);
         assert_eq!(gross(&[waits(true, bare)], &waits(true, with)), expected, "{bare} {with}");
     }
-    for (bare, with, harm) in [(0.0, 0.82, true), (0.0, 0.78, false), (3.0, 5.3, false), (3.0, 5.5, true)] {
+    for (bare, with, harm) in [(0.0, 0.82, true), (0.0, 0.78, false), (0.5, 0.88, false), (0.5, 0.92, true)] {
         let expected = harm.then_some(Guard::Programs);
         assert_eq!(gross(&[waits(false, bare)], &waits(false, with)), expected, "{bare} {with}");
     }
@@ -262,14 +264,18 @@ fn each_guard_refuses_what_helps_at_its_expense_and_one_that_cannot_be_read_refu
         (
             Guard::OthersDropped,
             |block, by| *block.burden.others_dropped_per_s.as_mut().unwrap() += by,
-            1.0,
-            "other receivers: they dropped 11.1 packets a second, instead of 10.0",
+            2.5,
+            "other receivers: they dropped 12.8 packets a second, instead of 10.0",
         ),
         (
             Guard::Programs,
-            |block, by| block.burden.waits[1].waiting += by,
-            0.1,
-            "another program: 0.410 threads of job (process 9) waited for a CPU in the mean, instead of 0.300",
+            |block, by| {
+                block.burden.waits[1].waiting += by;
+                block.burden.waits[1].used -= by;
+            },
+            // A tenth of the 0.7 CPUs that it had.
+            0.07,
+            "another program: job (process 9) waited for 37.7 % of the CPU time that it wanted, instead of 30.0 %",
         ),
         (
             Guard::Power,
@@ -321,6 +327,22 @@ fn what_one_program_gains_is_no_comfort_to_another() {
         assert_eq!((harm.without, harm.with), (0.25, 0.5));
         assert_eq!(harm_so_far(&rounds(&with, &with), 1), None);
     }
+}
+
+#[test]
+fn a_program_loses_what_it_waits_for_of_the_cpu_time_that_it_wants() {
+    let of = |threads: f64, waiting: f64| {
+        let waits = Waits { program: "job".to_owned(), receives: false, waiting, used: threads - waiting };
+        let burden = Burden { programs_waiting: Some(waiting), waits: vec![waits], ..Burden::default() };
+        BlockFigures { burden, ..at_rest() }
+    };
+    let is_harm = |bare: &BlockFigures, with: &BlockFigures| harm_so_far(&rounds(bare, with), 1).is_some();
+    // Of two threads that want a CPU each, 0.15 more waiting is 7.5 % of what they want; of one it is 15 %.
+    assert!(!is_harm(&of(2.0, 0.0), &of(2.0, 0.15)) && is_harm(&of(1.0, 0.0), &of(1.0, 0.15)));
+    // Who has a tenth of a CPU loses by a third of that, and by 2 % of it within what cannot be told from chance.
+    assert!(is_harm(&of(1.0, 0.9), &of(1.0, 0.935)) && !is_harm(&of(1.0, 0.9), &of(1.0, 0.902)));
+    // Who hardly wants a CPU loses little by waits of its own length, and all by being starved.
+    assert!(!is_harm(&of(0.02, 0.01), &of(0.03, 0.02)) && is_harm(&of(0.02, 0.01), &of(0.9, 0.9)));
 }
 
 #[test]

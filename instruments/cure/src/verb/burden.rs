@@ -23,6 +23,9 @@ const CPU_SENSORS: [&str; 7] =
 /// Waits that are listed, in threads: what is below a twentieth of what harms a program.
 const LISTED: f64 = 0.005;
 
+/// SCHED_IDLE (linux/sched.h).
+const IDLE_CLASS: i32 = 5;
+
 /// The host, and whom a remedy must not harm.
 pub(super) struct Bystanders {
     root: HostRoot,
@@ -47,7 +50,7 @@ pub(super) struct Counters {
     /// Energy of each package and where its counter starts again, microjoules.
     energy_uj: BTreeMap<String, (u64, u64)>,
     /// Threads of each of the others, in their order.
-    threads: Vec<BTreeMap<u32, Turns>>,
+    threads: Vec<Threads>,
     /// Packets that sockets of the others have dropped, by process and address.
     dropped: BTreeMap<(u32, SocketAddr), u64>,
 }
@@ -61,12 +64,17 @@ struct Turns {
     turns: u64,
 }
 
+/// Threads of a process, by number.
+type Threads = BTreeMap<u32, Turns>;
+
 impl Bystanders {
-    /// Looks for other programs than `ours`.
+    /// Looks for other programs than `ours`. One of class SCHED_IDLE gives way to all others by its own choice.
     pub(super) fn find(root: HostRoot, ours: &[u32]) -> Self {
         let receivers: BTreeSet<u32> = sockets::receivers(&root).iter().map(|one| one.pid).collect();
         let is_other = |process: &ProcessIdentity| {
-            !ours.contains(&process.pid) && is_of_kernel(&root, process.pid) == Some(false)
+            let stat = Stat::read(&root, &format!("proc/{}", process.pid));
+            let gives_way = stat.is_none_or(|stat| stat.policy == Some(IDLE_CLASS));
+            !gives_way && !ours.contains(&process.pid) && is_of_kernel(&root, process.pid) == Some(false)
         };
         let other = |process: ProcessIdentity| Other {
             name: format!("{} (process {})", process.name(&root), process.pid),
@@ -111,15 +119,18 @@ impl Bystanders {
                     .unwrap_or_else(|| now_uj + range_uj.saturating_sub(*before_uj)),
             )
         });
-        let waits = |((one, earlier), later): ((&Other, &BTreeMap<u32, Turns>), &BTreeMap<u32, Turns>)| {
-            let both = later.iter().filter_map(|(tid, now)| Some((*tid, *earlier.get(tid)?, *now)));
-            let waited = both.map(|(tid, first, now)| {
-                self.waited_s(one.process.pid, tid, (first, now), (before.at, seconds))
-            });
+        let waits = |((one, earlier), later): ((&Other, &Threads), &Threads)| {
+            let (mut waited_s, mut ran_ns) = (0.0, 0);
+            for (tid, now) in later {
+                let Some(first) = earlier.get(tid) else { continue };
+                waited_s += self.waited_s(one.process.pid, *tid, (*first, *now), (before.at, seconds));
+                ran_ns += now.ran_ns.saturating_sub(first.ran_ns);
+            }
             Waits {
                 program: one.name.clone(),
                 receives: one.receives,
-                waiting: waited.sum::<f64>() / seconds,
+                waiting: waited_s / seconds,
+                used: ran_ns as f64 / 1e9 / seconds,
             }
         };
         let mut waits: Vec<Waits> =
@@ -198,7 +209,7 @@ fn energy_uj(root: &HostRoot) -> BTreeMap<String, (u64, u64)> {
 }
 
 /// Those of each thread of a process.
-fn turns(root: &HostRoot, pid: u32) -> BTreeMap<u32, Turns> {
+fn turns(root: &HostRoot, pid: u32) -> Threads {
     let folder = format!("/proc/{pid}/task");
     let read = |name: &String| {
         let text = root.text(&format!("{folder}/{name}/schedstat"))?;
@@ -322,7 +333,7 @@ mod tests {
         thread(9, 900_000_000);
         let burden = host.between(&before, &after(&host, &before, 2.0));
         assert_eq!((burden.others_waiting, burden.programs_waiting), (Some(0.15), Some(0.15)));
-        let waits = Waits { program: "it (process 7)".to_owned(), receives: true, waiting: 0.15 };
+        let waits = Waits { program: "it (process 7)".to_owned(), receives: true, waiting: 0.15, used: 0.0 };
         assert_eq!(burden.waits, [waits]);
         let short = host.between(&before, &after(&host, &before, 0.09));
         assert_eq!((short.others_waiting, short.waits), (None, Vec::new()));

@@ -14,7 +14,7 @@ mod trial;
 use crate::args::CureArgs;
 use crate::objective::Objective;
 use crate::runs::CureDigest;
-use crate::summary::{CURE_SCHEMA, CureSummary, NotTried, Proof};
+use crate::summary::{CURE_SCHEMA, CureSummary, NotTried, Proof, Remedy};
 use crate::view;
 use anyhow::Context;
 use choice::Candidate;
@@ -347,7 +347,9 @@ impl<P: Place> Cure<'_, P> {
         };
         if helping.is_empty() {
             summary.complete = true;
-            let harmful = summary.remedies.iter().find(|one| one.harm.is_some() && one.withdrawn.is_some());
+            // What harms and does not even help is one more that does not help.
+            let helps = |one: &Remedy| one.effect.is_some_and(|effect| effect.difference < 0.0);
+            let harmful = summary.remedies.iter().find(|one| one.harm.is_some() && helps(one));
             let outcome = harmful.map_or_else(
                 || "no remedy was found to help, so none is set".to_owned(),
                 |one| {

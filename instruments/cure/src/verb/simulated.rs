@@ -1,7 +1,6 @@
 //! Whole cures of a world that is known: settings are files of a machine, and a block's figures follow from what they say.
 
 use super::*;
-use crate::summary::Remedy;
 use clap::Parser;
 use quaver_analysis::order::below;
 use quaver_cure_analysis::{Burden, Guard};
