@@ -85,6 +85,7 @@ mod tests {
             "traced",
             "frozen",
             "own-sleep",
+            "dl-budget",
             "lock",
             "thread-end",
             "peer-wait",

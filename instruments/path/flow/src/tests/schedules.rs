@@ -153,6 +153,9 @@ fn a_flow_with_a_time_is_over_when_it_is() {
         assert_eq!(sent.packets + sent.misses + sent.unsent, 2_000_000, "{}", late.name());
         let last_ns = (sent.last_deadline_ns - sent.start_ns).unsigned_abs();
         assert!(last_ns < lasting_ns, "no slot beyond its time was used");
-        assert_eq!(received.received + received.own_drops.unwrap(), sent.sent);
+        // A sentinel that finds the socket full is dropped as well.
+        let dropped = sent.sentinels - received.sentinels;
+        let taken = received.received + received.own_drops.unwrap();
+        assert!((sent.sent..=sent.sent + dropped).contains(&taken), "{sent:?}, {received:?}");
     }
 }
