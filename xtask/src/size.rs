@@ -42,7 +42,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-study", 4_547),
     ("quaver-study-analysis", 2_036),
     ("quaver-sync", 11_505),
-    ("quaver-sync-analysis", 8_809),
+    ("quaver-sync-analysis", 8_812),
     ("quaver-sync-store", 1_240),
     ("quaver-trace", 4_625),
     ("quaver-tune", 2_813),

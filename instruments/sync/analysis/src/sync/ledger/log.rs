@@ -125,8 +125,11 @@ impl Log {
                 each(unknown(at_ns, piece.from_ns));
             }
             let (from_ns, to_ns) = (piece.from_ns.max(at_ns), piece.to_ns.min(to_ns));
-            each(Piece { from_ns, to_ns, ..*piece });
-            at_ns = to_ns;
+            // Nothing is left of a piece that those before reach beyond, as in a damaged recording.
+            if from_ns < to_ns {
+                each(Piece { from_ns, to_ns, ..*piece });
+                at_ns = to_ns;
+            }
         }
         if at_ns < to_ns {
             each(unknown(at_ns, to_ns));
