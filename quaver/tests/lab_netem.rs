@@ -1,6 +1,6 @@
-//! What netem of a stock kernel does to a stream is the truth that `quaver probe` and `quaver sink` are held to, in a guest of the
-//! QEMU lab. Its counters give each count of a probe, but for the packets that end a flow; what it is told to do packet by packet
-//! gives those of the sink. What it draws at random lies within bounds that one correct run of a thousand million leaves.
+//! `quaver probe` and `quaver sink` against netem of a stock kernel, in a guest of the QEMU lab. The counts of a probe equal
+//! netem's counters, without the packets that end a flow. The counts of the sink equal what netem was set to do to each packet.
+//! Random faults lie within bounds that one correct run in a thousand million exceeds.
 
 mod lab_guest;
 

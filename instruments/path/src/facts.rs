@@ -154,7 +154,7 @@ pub struct FlowFacts {
     pub cut_short: Option<String>,
 }
 
-/// A client whose packets came from another port than at first: a translator of addresses (NAT) gave it one.
+/// A client whose packets came from another port than at first. Something on the way gave it one, as a NAT does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MoveFacts {
     /// How often the server followed.

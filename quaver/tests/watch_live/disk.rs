@@ -142,7 +142,7 @@ fn directories_that_are_removed_meanwhile_are_made_again_and_no_incident_is_lost
         stop_for_a_while(receiver.pid());
         let kept = "quaver_watch_triggers_total{receiver=\"studio\",reason=\"held\"}";
         watch.wait("the trigger", |watch| watch.metric(kept) == (turn + 1) as f64);
-        // What is alike is counted in an earlier one, where that is still there.
+        // An incident counts in an earlier one of its kind, if that one still exists.
         let count = if removed == "data/staging" { 2 } else { 1 };
         let counts = |watch: &Watch| -> Vec<Value> {
             watch.incidents().iter().map(|incident| note(incident)["count"].clone()).collect()

@@ -152,7 +152,7 @@ fn glitches_become_incidents_with_their_causes_and_quiet_and_kills_become_none()
     assert!(watch.ask("trigger").ends_with(": 1\n"));
     watch.wait("the incident that was asked for", |watch| watch.incidents().len() == 3);
     assert!(watch.ask("status").contains("studio: "), "{}", watch.ask("status"));
-    // One that never goes on is told while it hangs.
+    // The hook is called while the receiver still hangs.
     kill_process(second.pid(), Signal::STOP).unwrap();
     watch.wait("the third of its kind", |_| note(&stopped)["count"] == 3);
     assert!(watch.metric("quaver_watch_triggers_total{receiver=\"studio\",reason=\"unread\"}") > 0.0);

@@ -1,4 +1,4 @@
-//! A server that is told of incidents by a watch that runs.
+//! Incidents of a running watch, sent to a server.
 
 use super::access::make_certificate;
 use super::support::{PATIENCE, Receiver, Sender, Watch, alone_on_cpu_0, note, stop_for_a_while};

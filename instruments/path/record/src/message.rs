@@ -193,7 +193,15 @@ impl Message {
     }
 }
 
-/// Of bytes in which IPv4 is mapped into IPv6.
+/// Bytes of an address, IPv4 mapped into IPv6.
+fn octets_of(ip: IpAddr) -> [u8; 16] {
+    match ip {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+        IpAddr::V6(ip) => ip.octets(),
+    }
+}
+
+/// The address and port of such bytes.
 fn endpoint(ip: [u8; 16], port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V6(Ipv6Addr::from(ip)).to_canonical(), port)
 }
@@ -279,11 +287,16 @@ impl Body {
     }
 
     pub(super) fn address(self, address: SocketAddr) -> Self {
-        let ip = match address.ip() {
-            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-            IpAddr::V6(ip) => ip,
-        };
-        self.field(field::ADDRESS, &[&ip.octets()[..], &address.port().to_be_bytes()].concat())
+        self.field(field::ADDRESS, &[&octets_of(address.ip())[..], &address.port().to_be_bytes()].concat())
+    }
+
+    /// Where the client is now, if it moved.
+    pub(super) fn moved(self, moved: Option<Moved>) -> Self {
+        let Some(Moved { times, uncounted, to }) = moved else { return self };
+        let address = octets_of(to.ip());
+        let element =
+            MoveElement { times: times.into(), uncounted: uncounted.into(), address, port: to.port().into() };
+        self.element(field::MOVE, &element)
     }
 
     pub(super) fn samples(self, first: u64, rows: &[Received]) -> Self {

@@ -156,7 +156,7 @@ impl FlowOutcome {
     }
 }
 
-/// A client whose packets came from another port than at first: a translator of addresses (NAT) gave it one.
+/// A client whose packets came from another port than at first. Something on the way gave it one, as a NAT does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
     /// How often the server followed.

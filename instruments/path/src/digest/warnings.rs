@@ -53,7 +53,8 @@ fn of_flow(known: &KnownFlow<'_>, same_clock: bool, by_reflector: bool, warnings
     }
     if let Some(moved) = &flow.moved {
         warnings.push(format!(
-            "{way}: the client's datagrams came from another port than at first, at last from {}: a NAT on the way gave it {}; \
+            "{way}: the client's datagrams came from another port than at first, at last from {}: something on the way, as a NAT \
+             does, gave it {}; \
              {} until the server followed count as lost",
             moved.to,
             Cell::several(moved.times.into(), "new port"),
@@ -277,7 +278,7 @@ mod tests {
         let told = warned(FlowFacts { moved: Some(moved.clone()), ..flow() }, packets(), 100_000);
         assert!(
             told.contains(
-                "at last from 192.0.2.1:7: a NAT on the way gave it 1 new port; 2 packets that came"
+                "at last from 192.0.2.1:7: something on the way, as a NAT does, gave it 1 new port; 2 packets"
             ),
             "{told}"
         );

@@ -98,7 +98,7 @@ pub(super) const ALL: [Case; 11] = [
     },
     Case {
         name: "timer-storm",
-        kind: Kind::Blocks(|target| timer::storm(target.sink_cpu, 50_000)),
+        kind: Kind::Blocks(|target| timer::storm(target.sink_cpu, 48, 250_000)),
         times: 1,
         options: SPINNING,
         source_first: false,

@@ -3,7 +3,7 @@
 use super::break_off::Break;
 use super::lobby::Waiting;
 use super::recording::{MOST_OFFSETS, Recording};
-use super::roaming::{Follower, Move};
+use super::roaming::Follower;
 use super::session::Session;
 use super::turns::Turn;
 use crate::auth::random;
@@ -13,7 +13,7 @@ use crate::drive;
 use crate::event::ServerEvent;
 use crate::limits::{Demand, FlowRequest, No};
 use crate::message::{Body, Message};
-use crate::outcome::Protocol;
+use crate::outcome::{Moved, Protocol};
 use crate::sending::Sending;
 use quaver_abi::wire::extension::{
     CookieElement, FlowElement, Kind, LimitsElement, Refusal, TimeElement, VERSION, field,
@@ -333,6 +333,15 @@ fn follow<'a>(
     by_udp.then(|| shared.expectations.follow(peer, cookie.echo(), Arc::clone(follower)))
 }
 
+/// Says in the log where the client of a flow is now, if it moved.
+fn tell_moved(session: &Session<'_>, follower: &Follower) -> Option<Moved> {
+    let moved = follower.moved();
+    if let Some(Moved { times, to, .. }) = moved {
+        session.tell(ServerEvent::Moved { peer: session.peer(), to, times });
+    }
+    moved
+}
+
 /// How long a flow may be without any progress: longer than its packets are apart.
 fn patience(session: &Session<'_>, spec: &FlowSpec) -> Duration {
     let apart_ns = match &spec.schedule {
@@ -402,11 +411,7 @@ fn say_end(session: &mut Session<'_>, flow: &mut Flow<'_>, rows: u64) -> Result<
     flow.pairs.read();
     let pairs = flow.pairs.pairs();
     let body = Body::new().u64(field::ROWS, rows).clock(ClockEstimate::now()).clock_pairs(pairs);
-    let moved = flow.follower.last();
-    if let Some(Move { times, to, .. }) = moved {
-        session.tell(ServerEvent::Moved { peer: session.peer(), to, times });
-    }
-    let body = moved.iter().fold(body, |body, moved| body.element(field::MOVE, &moved.element()));
+    let body = body.moved(tell_moved(session, flow.follower));
     session.control.say(Kind::End, body, session.silence())?;
     Ok(())
 }

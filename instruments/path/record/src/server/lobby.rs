@@ -34,9 +34,9 @@ struct Expectation {
 
 #[derive(Debug)]
 enum Whom {
-    /// The client of a flow that is to begin. It is told where the client is.
+    /// The client of a flow that is to begin. Its session receives the address.
     Comes(Sender<SocketAddr>),
-    /// The client of a flow that runs, at another port.
+    /// The client of a running flow, at another port.
     Moves(Arc<Follower>),
 }
 
@@ -182,6 +182,7 @@ pub(super) fn bound(address: SocketAddr, kind: Type, protocol: Protocol) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::Moved;
     use quaver_path_flow::TestSocket;
     use std::sync::mpsc::channel;
 
@@ -222,11 +223,11 @@ mod tests {
         assert!(!all.fulfil(client, &packet(4)), "of another session");
         assert!(!all.fulfil(([127, 0, 0, 2], 5).into(), &packet(2)), "of another host");
         assert!(!all.fulfil(client, &packet(2)[..19]), "cut");
-        assert_eq!(follower.last(), None);
+        assert_eq!(follower.moved(), None);
         assert!(all.fulfil(client, &packet(2)));
         assert!(all.fulfil(client, &echo));
         assert_eq!(socket.peer_address().unwrap(), client);
-        assert_eq!(follower.last().map(|last| (last.times, last.uncounted)), Some((1, 2)));
+        assert_eq!(follower.moved(), Some(Moved { times: 1, uncounted: 2, to: client }));
         drop(waiting);
         assert!(!all.any());
     }

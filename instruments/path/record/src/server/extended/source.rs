@@ -2,12 +2,11 @@
 //! echoed the cookie.
 
 use super::super::break_off::Break;
-use super::super::roaming::{Follower, Move};
+use super::super::roaming::Follower;
 use super::super::session::Session;
 use super::Meeting;
 use crate::clocks::ClockEstimate;
 use crate::control::{Incoming, LONGEST_WAIT};
-use crate::event::ServerEvent;
 use crate::limits::{Demand, Limits, No};
 use crate::message::{Body, Message};
 use crate::outcome::{Protocol, SenderSummary};
@@ -57,9 +56,7 @@ pub(super) fn run(session: &mut Session<'_>, request: &Message) -> Result<(), Br
     let outcome = outcome?;
     // The packets have gone: others may measure while the rest is told.
     drop((turn, following));
-    if let Some(Move { times, to, .. }) = follower.last() {
-        session.tell(ServerEvent::Moved { peer: session.peer(), to, times });
-    }
+    super::tell_moved(session, &follower);
     session.ended(Direction::Down, outcome.report.packets);
     if let Some(broken) = broken {
         return Err(broken);
