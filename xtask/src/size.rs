@@ -24,7 +24,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-host", 14_897),
     ("quaver-instrument", 8_554),
     ("quaver-lab", 893),
-    ("quaver-lab-guests", 1_220),
+    ("quaver-lab-guests", 1_266),
     ("quaver-launch", 563),
     ("quaver-noise", 1_076),
     ("quaver-path", 9_247),

@@ -16,6 +16,8 @@ pub const REQUEST: &str = "/quaver-request.json";
 pub const MODULES: &str = "/quaver-modules";
 /// The device through which it answers, a line for each answer.
 pub const ANSWERS: &str = "/dev/vport0p1";
+/// Its first line: the kernel has booted. It is for [`crate::process::Guest`] alone.
+pub(super) const BOOTED: &str = "booted";
 /// The interface that the source sends from.
 pub const SOURCE_ADDRESS: &str = "02:51:c0:00:02:01";
 /// The interface that the sink receives from.
@@ -85,12 +87,16 @@ fn read(path: &Path) -> Result<Vec<u8>, GuestError> {
     fs::read(path).map_err(|source| GuestError::File { operation: "read", path: path.to_owned(), source })
 }
 
-/// Opens the way back to the host.
+/// Opens the way back to the host, and says there that the kernel has booted.
 ///
 /// # Errors
 /// [`GuestError::File`] where the emulator gave the guest none.
 pub fn answers() -> Result<fs::File, GuestError> {
-    let open = || fs::OpenOptions::new().write(true).open(ANSWERS);
+    let open = || {
+        let mut answers = fs::OpenOptions::new().write(true).open(ANSWERS)?;
+        writeln!(answers, "{BOOTED}")?;
+        Ok(answers)
+    };
     open().map_err(|source| GuestError::File { operation: "open", path: ANSWERS.into(), source })
 }
 

@@ -1,6 +1,6 @@
 //! A guest at work: the emulator's process, what the guest answers, and its end.
 
-use super::guest::{SINK_ADDRESS, SOURCE_ADDRESS};
+use super::guest::{BOOTED, SINK_ADDRESS, SOURCE_ADDRESS};
 use super::image::Image;
 use super::store::{Emulator, Kernel};
 use super::{CLOCKED, GuestError};
@@ -9,8 +9,9 @@ use rustix::fs::MemfdFlags;
 use rustix::process::Signal;
 use rustix::thread::CpuSet;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -97,19 +98,23 @@ impl Guest {
         command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(inherited(image.archive.as_fd()));
         command.arg("-append").arg(command_line(&image.words, &machine.words, arguments));
         command.arg("-serial").arg(format!("file:{}", inherited(console.as_fd())));
+        let (monitor, emulators_end) =
+            UnixStream::pair().map_err(|error| failed("make a way to the emulator's monitor", error))?;
+        command.arg("-chardev").arg(format!("socket,id=monitor,fd={}", emulators_end.as_raw_fd()));
+        command.args(["-mon", "chardev=monitor,mode=control"]);
         // A Ctrl-C is for the study, which then ends its guest.
         command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
         let told =
             complaints.try_clone().map_err(|error| failed("make room for what the emulator says", error))?;
         command.stderr(told);
-        let kept = [image.archive.as_raw_fd(), console.as_raw_fd()];
+        let kept = [image.archive.as_raw_fd(), console.as_raw_fd(), emulators_end.as_raw_fd()];
         let (parent, cpu) = (rustix::process::getpid(), (!machine.parallel).then(one_cpu));
         // SAFETY: between fork and exec only system calls are made, on descriptors that stay open until spawn returns;
         // nothing is allocated and no lock is taken.
         unsafe {
             command.pre_exec(move || {
                 for fd in kept {
-                    // SAFETY: the parent keeps both open until spawn has returned.
+                    // SAFETY: the parent keeps all of them open until spawn has returned.
                     rustix::io::fcntl_setfd(BorrowedFd::borrow_raw(fd), rustix::io::FdFlags::empty())?;
                 }
                 rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -130,8 +135,17 @@ impl Guest {
             command.spawn().map_err(|error| failed(&operation, quaver_waiting::none_to_be_had(error)))?;
         let (tell, lines) = channel();
         let answers = BufReader::new(child.stdout.take().expect("it was piped"));
+        let takes_turns = !machine.parallel;
         let started = quaver_waiting::start("quaver-guest", move || {
             for line in answers.lines() {
+                let line = match line {
+                    Ok(line) if line == BOOTED => {
+                        let sliced = if takes_turns { slice(&monitor) } else { Ok(()) };
+                        let Err(error) = sliced else { continue };
+                        Err(error)
+                    }
+                    line => line,
+                };
                 if tell.send(line).is_err() {
                     break;
                 }
@@ -239,13 +253,39 @@ fn fixed(machine: &Machine) -> Vec<String> {
          -smp {} -m {MEMORY_MIB} -rtc base=2026-01-01T00:00:00,clock=vm -seed {} {ports} \
          -netdev hubport,id=source,hubid=0 -device {model},netdev=source,romfile=,mac={SOURCE_ADDRESS}{source_bus} \
          -netdev hubport,id=sink,hubid=0 -device {model},netdev=sink,romfile=,mac={SINK_ADDRESS}{sink_bus} \
-         -netdev hubport,id=slice,hubid=1 -object filter-buffer,id=slicer,netdev=slice,interval={SLICE_US} \
+         -netdev hubport,id=slice,hubid=1 \
          -device virtio-serial-pci -chardev file,id=answers,path=/proc/self/fd/1 -device virtserialport,chardev=answers,nr=1",
         machine.cpus,
         machine.seed,
         model = machine.interface
     );
     text.split_ascii_whitespace().map(str::to_owned).collect()
+}
+
+/// Has the emulator make the timer of [`SLICE_US`], by QEMU's machine protocol. From the beginning it would double the time of
+/// a boot.
+fn slice(monitor: &UnixStream) -> std::io::Result<()> {
+    let wanted = format!(
+        r#"{{"execute":"qmp_capabilities"}}
+{{"execute":"object-add","arguments":{{"qom-type":"filter-buffer","id":"slicer","netdev":"slice","interval":{SLICE_US}}}}}
+"#
+    );
+    (&mut &*monitor).write_all(wanted.as_bytes())?;
+    let mut done = 0;
+    // A greeting and events stand between the two answers.
+    for line in BufReader::new(monitor).lines() {
+        let line = line?;
+        if line.starts_with(r#"{"error""#) {
+            return Err(std::io::Error::other(format!(
+                "QEMU makes no timer for the turns of its processors: {line}"
+            )));
+        }
+        done += u32::from(line.starts_with(r#"{"return""#));
+        if done == 2 {
+            return Ok(());
+        }
+    }
+    Err(std::io::ErrorKind::UnexpectedEof.into())
 }
 
 /// The kernel's command line; what follows `--` is for the first process.
@@ -274,6 +314,40 @@ mod tests {
         );
         assert_eq!(tail(&"é".repeat(TAIL * 2)).chars().count(), TAIL);
         assert_eq!(tail(""), "");
+    }
+
+    #[test]
+    fn a_timer_that_the_emulator_does_not_make_is_an_error() {
+        let answers = |said: &str| {
+            let (ours, mut emulators) = UnixStream::pair().unwrap();
+            emulators.write_all(said.as_bytes()).unwrap();
+            let mut asked = BufReader::new(emulators);
+            let thread = std::thread::spawn(move || {
+                let lines = [(); 2].map(|()| {
+                    let mut line = String::new();
+                    asked.read_line(&mut line).unwrap();
+                    line
+                });
+                assert!(
+                    lines[0].contains("qmp_capabilities") && lines[1].contains("\"interval\":10"),
+                    "{lines:?}"
+                );
+            });
+            let sliced = slice(&ours).map_err(|error| error.to_string());
+            thread.join().unwrap();
+            sliced
+        };
+        let greeting = "{\"QMP\": {}}\r\n";
+        assert_eq!(
+            answers(&format!(
+                "{greeting}{{\"return\": {{}}}}\r\n{{\"event\": 1}}\r\n{{\"return\": {{}}}}\r\n"
+            )),
+            Ok(())
+        );
+        let refused =
+            format!("{greeting}{{\"return\": {{}}}}\r\n{{\"error\": {{\"desc\": \"no netdev\"}}}}\r\n");
+        assert!(answers(&refused).unwrap_err().contains("no netdev"));
+        assert!(answers(greeting).is_err());
     }
 
     #[test]
