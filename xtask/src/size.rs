@@ -13,7 +13,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-abi", 5_137),
     ("quaver-analysis", 14_882),
     ("quaver-bpf-build", 59),
-    ("quaver-capture", 14_349),
+    ("quaver-capture", 14_354),
     ("quaver-capture-analysis", 4_163),
     ("quaver-chase", 5_763),
     ("quaver-clock", 3_185),

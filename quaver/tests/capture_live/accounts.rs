@@ -44,7 +44,10 @@ fn a_full_disk_holds_as_many_packets_as_are_told() {
         let capture = Capture::start(&lab.sink, &options);
         send(&lab, std::iter::repeat_n(1000, 981));
         let (status, stdout, said) = capture.wait();
-        assert!(status.code() == Some(6) && said.contains("the file is readable up to there"), "{said}");
+        assert_eq!(status.code(), Some(6), "{said}");
+        let named =
+            format!("quaver: write {}: No space left on device (os error 28); free some", path.display());
+        assert!(said.contains(&named) && said.contains("the file is readable up to there"), "{said}");
         let summary: serde_json::Value = serde_json::from_slice(&stdout).unwrap();
         assert_accounts(&summary);
         let (packets, whole) = read(&path);

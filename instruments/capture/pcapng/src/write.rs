@@ -26,8 +26,8 @@ pub(super) const FACTS_MAGIC: &[u8; 4] = b"QVRF";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The system refused.
-    #[error("write the capture: {0}")]
+    /// The system refused. Callers know the file.
+    #[error("{0}")]
     Io(#[from] io::Error),
     /// A packet or statistics of an interface that was not described before.
     #[error("write the capture: interface {0} has not been described; call interface() first")]

@@ -25,6 +25,7 @@ use quaver_instrument::exit_code::{ExitCode, failure, sentence};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::rights;
+use quaver_pcapng::WriteError;
 use quaver_view::Cell;
 use rustix::time::Timespec;
 use settings::Settings;
@@ -239,15 +240,18 @@ fn conclude(
     let output = written.output.take();
     let failed = written.failed.take();
     let pipe_gone = failed.as_ref().is_some_and(|error| error.is_broken_pipe());
+    let files = output.as_ref().map(files::Output::files).unwrap_or_default();
+    let target = files.last().map_or("standard output".to_owned(), |file| file.display().to_string());
+    let refused = |error: WriteError| sentence(&anyhow::Error::new(error).context(format!("write {target}")));
     if let Some(output) = output {
         let closed = match &failed {
-            None => output.finish(&accounts.statistics(&written.told)).map_err(anyhow::Error::from),
-            Some(_) => Ok(output.files()),
+            None => output.finish(&accounts.statistics(&written.told)),
+            Some(_) => Ok(files),
         };
         match closed {
             Ok(files) => accounts.files = files,
-            Err(error) if quaver_instrument::exit_code::is_broken_pipe(&error) => {}
-            Err(error) => return Err(failure(ExitCode::Output, format!("{error:#}"))),
+            Err(error) if error.is_broken_pipe() => {}
+            Err(error) => return Err(failure(ExitCode::Output, refused(error))),
         }
     }
     let failed = failed.filter(|_| !pipe_gone);
@@ -257,7 +261,8 @@ fn conclude(
         return Err(failure(
             ExitCode::Output,
             format!(
-                "{error}; the file is readable up to there, {} later packets were lost",
+                "{}; the file is readable up to there, {} later packets were lost",
+                refused(error),
                 accounts.unwritten()
             ),
         ));
