@@ -8,7 +8,7 @@ use super::faults::Faults;
 use super::naming::Namer;
 use super::timeline::{Level, Segment, start_of};
 use super::waiting::{self, Facts};
-use super::{Certainty, EdgeCap, PacketPosition, Part};
+use super::{Certainty, PacketPosition, Part};
 use crate::model::{Actor, Circumstances};
 use quaver_abi::record::{EventRecord, OffCpu};
 
@@ -31,6 +31,8 @@ pub(crate) struct Draft {
     pub(crate) taken: bool,
     /// No record or sample shows the cause itself.
     pub(crate) inferred: bool,
+    /// Page faults of an ordinary reading: their cause, which has the time back if nobody pushed the reading behind itself.
+    pub(crate) lent: Option<u32>,
 }
 
 impl Draft {
@@ -109,7 +111,7 @@ pub(crate) enum Queued {
 
 /// From a packet's entry into the queue to the wake-up of who waits for it, at most.
 const RACE_NS: i64 = 5_000;
-const FAULTS: CauseKey = CauseKey::plain("faults", "page faults of the receiver");
+pub(super) const FAULTS: CauseKey = CauseKey::plain("faults", "page faults of the receiver");
 const OWN_TIMER: CauseKey = CauseKey::plain("own-sleep", "timer that ends a sleep of the receiver");
 const NOT_READING: CauseKey = CauseKey::plain("own-sleep", "receiver slept while packets were in its socket");
 
@@ -424,6 +426,7 @@ impl<'a> Engine<'a> {
             shift_ns: cut.shift_ns,
             taken: false,
             inferred: false,
+            lent: None,
         });
     }
 }
@@ -449,80 +452,5 @@ fn each_span(namer: &Namer<'_>, ask: Ask, life: Option<&Life<'_>>, mut take: imp
             });
         }),
         None => take(Span::unknown(from, to)),
-    }
-}
-
-/// Gives untraced time beside an interruption to it: up to the caps after its last and before its first trace
-/// point, on its CPU. `scratch` is working memory.
-pub(crate) fn settle_edges(drafts: &mut Vec<Draft>, cap: EdgeCap, scratch: &mut Vec<Draft>) {
-    scratch.clear();
-    for (index, draft) in drafts.iter().enumerate() {
-        if draft.part != Part::Unexplained {
-            scratch.push(*draft);
-            continue;
-        }
-        let beside = |other: Option<&Draft>| {
-            other.filter(|other| other.edges && other.cpu == draft.cpu && other.place == draft.place).copied()
-        };
-        let left = beside(index.checked_sub(1).and_then(|before| drafts.get(before)));
-        let right = beside(drafts.get(index + 1));
-        let exit_end =
-            if left.is_some() { draft.end_ns.min(draft.start_ns + cap.exit_ns) } else { draft.start_ns };
-        let entry_start =
-            if right.is_some() { exit_end.max(draft.end_ns - cap.entry_ns) } else { draft.end_ns };
-        let mut add = |start_ns: i64, end_ns: i64, owner: Option<Draft>| {
-            if start_ns < end_ns {
-                scratch.push(match owner {
-                    Some(owner) => Draft { start_ns, end_ns, part: Part::EntryExit, ..owner },
-                    None => Draft { start_ns, end_ns, ..*draft },
-                });
-            }
-        };
-        add(draft.start_ns, exit_end, left);
-        add(exit_end, entry_start, None);
-        add(entry_start, draft.end_ns, right);
-    }
-    std::mem::swap(drafts, scratch);
-}
-
-/// Gives up to `budget_ns` of the unexplained time of a window, from its start, to the cause behind which the
-/// packet had queued up.
-pub(crate) fn settle_catch_up(drafts: &mut Vec<Draft>, cause: u32, budget_ns: i64, scratch: &mut Vec<Draft>) {
-    scratch.clear();
-    let mut left = budget_ns;
-    for draft in drafts.iter() {
-        if draft.part != Part::Unexplained || left <= 0 {
-            scratch.push(*draft);
-            continue;
-        }
-        let end_ns = draft.end_ns.min(draft.start_ns + left);
-        left -= end_ns - draft.start_ns;
-        scratch.push(Draft { end_ns, cause: Some(cause), part: Part::CatchUp, ..*draft });
-        if end_ns < draft.end_ns {
-            scratch.push(Draft { start_ns: end_ns, ..*draft });
-        }
-    }
-    std::mem::swap(drafts, scratch);
-}
-
-/// Gives up to `cap_ns` of the unexplained time at the end of a window to the cause right before it. A packet is
-/// expected when its reading would have ended; what interrupted the receiver pushed that reading, which takes its own
-/// time, behind itself.
-pub(crate) fn settle_displaced(drafts: &mut Vec<Draft>, cap_ns: i64) {
-    let [.., before, last] = drafts.as_mut_slice() else { return };
-    let (Some(cause), Part::Unexplained, PacketPosition::Receiver) = (before.cause, last.part, last.place)
-    else {
-        return;
-    };
-    let rest = Draft { start_ns: last.end_ns.min(last.start_ns.saturating_add(cap_ns)), ..*last };
-    *last = Draft {
-        end_ns: rest.start_ns,
-        cause: Some(cause),
-        part: Part::CatchUp,
-        event: before.event,
-        ..*last
-    };
-    if rest.start_ns < rest.end_ns {
-        drafts.push(rest);
     }
 }

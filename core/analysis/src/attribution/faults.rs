@@ -68,6 +68,11 @@ impl Faults {
         faults
     }
 
+    /// Whether the receiver had no page fault at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_thread.values().all(Vec::is_empty)
+    }
+
     /// Lets stretches of a length whose samples are mostly in faults be faults to their ends, as far as they were heard.
     fn judge_by_length(&mut self) {
         let mut seen: BTreeMap<u32, (u32, u32)> = BTreeMap::new();

@@ -30,6 +30,7 @@ mod noise;
 mod outside;
 mod own;
 mod packets;
+mod settling;
 mod stages;
 mod steal;
 mod stretched;

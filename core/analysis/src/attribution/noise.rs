@@ -3,9 +3,10 @@
 use super::actor::{Life, lives};
 use super::causes::share;
 use super::edges::learn_edge_cost;
-use super::engine::{Ask, Engine, Queued, settle_edges};
+use super::engine::{Ask, Engine, Queued};
 use super::faults::Faults;
 use super::naming::Namer;
+use super::settling::settle_edges;
 use super::steal::{Steal, Stretch};
 use super::timeline::Timeline;
 use super::{Books, Piece, unexplained_note};

@@ -2,18 +2,19 @@
 
 use super::actor::{ActorState, Life, lives};
 use super::causes::{CauseKey, share};
-use super::engine::{Ask, Engine, Queued, settle_catch_up, settle_displaced, settle_edges};
+use super::engine::{Ask, Draft, Engine, FAULTS, Queued};
 use super::expected::{Expected, Schedule, catch_up_cap_ns, schedule, typical_before_app};
 use super::faults::Faults;
 use super::late::LatePacket;
 use super::naming::Namer;
 use super::outside::LoopGaps;
 use super::own::OwnWork;
+use super::settling::{Episode, lend_usual, return_lent, settle_catch_up, settle_displaced, settle_edges};
 use super::stages::{layers, stages};
 use super::steal::Steal;
 use super::timeline::Timeline;
 use super::{AttributionOptions, Books, EdgeCap, Piece, unexplained_note};
-use crate::distribution::distribution;
+use crate::distribution::{distribution, median};
 use crate::losses::losses;
 use crate::model::{Layer, MISSING, NO_CPU, PacketRun, Unread};
 use crate::series::order;
@@ -61,6 +62,9 @@ impl Way<'_> {
     }
 }
 
+/// So many readings tell what an ordinary one is.
+const MOST_READINGS: usize = 1_000_000;
+
 struct Chase<'a> {
     run: &'a PacketRun,
     receiver: &'a [Life<'a>],
@@ -80,6 +84,8 @@ struct Chase<'a> {
     schedule: Schedule<'a>,
     threshold_ns: i64,
     catch_up_cap_ns: i64,
+    /// What page faults of the receiver take of an ordinary reading.
+    usual_faults_ns: i64,
     edge_cap: EdgeCap,
 }
 
@@ -96,12 +102,6 @@ impl Settlement<'_> {
         self.steal.carve(&mut engine.drafts, causes, names);
         self.gaps.carve(&mut engine.drafts, |key| causes.intern(key, names));
     }
-}
-
-/// What the packets before have left: the cause that they queued behind.
-struct Episode {
-    lead: Option<u32>,
-    lead_ns: i64,
 }
 
 /// Names the source of every late packet of a run, and counts and measures what the summary holds.
@@ -127,7 +127,7 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
         .into_iter()
         .find_map(|layer| way(run, layer, slack_ns));
     let waiting = socket.as_ref().map(|way| way.before_app_ns).filter(|c| c.len() == run.packets.len());
-    let chase = Chase {
+    let mut chase = Chase {
         run,
         receiver: &receiver,
         sender: &sender,
@@ -142,10 +142,12 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
         in_queue,
         arrival,
         threshold_ns: options.threshold(schedule.period_ns),
+        usual_faults_ns: 0,
         edge_cap: options.edge_cap(&run.circumstances),
         schedule,
     };
     let faults = Faults::new(&run.events, &run.names, &receiver);
+    chase.usual_faults_ns = chase.usual_faults_ns(&faults);
     let engine = || Engine::new(&namer, &run.circumstances, &faults);
     let read = &run.packets.app_ns;
     let measured = read.iter().min().copied().unwrap_or(0)..=read.iter().max().copied().unwrap_or(0);
@@ -222,11 +224,8 @@ impl Chase<'_> {
             self.cut(engine, row, start_ns, end_ns);
             settle_edges(&mut engine.drafts, self.edge_cap, &mut scratch);
             settlement.carve(engine);
-            settle_displaced(&mut engine.drafts, self.catch_up_cap_ns);
             let behind = episode.take().filter(|_| queued);
-            if let Some(Episode { lead: Some(cause), .. }) = behind {
-                settle_catch_up(&mut engine.drafts, cause, self.catch_up_cap_ns, &mut scratch);
-            }
+            let behind = self.settle_reading(engine, behind, expected, &mut scratch);
             let reader = self.reader(packets.app_cpu.get(row).copied().unwrap_or(NO_CPU), app_ns);
             settlement.own.settle(&mut engine.drafts, &mut engine.causes, reader, &mut scratch);
             books.unexplained.in_call_ns += settlement.gaps.in_calls_ns(&engine.drafts);
@@ -235,7 +234,7 @@ impl Chase<'_> {
             let first_piece = books.pieces.len() as u32;
             let seq = packets.seq[row];
             let lead = books.book(&engine.drafts, &mut engine.causes, seq);
-            let now = next_episode(behind, lead);
+            let now = Episode::next(behind, lead, expected);
             books.lead(now.lead, &mut engine.causes);
             late.push(LatePacket {
                 row: Some(row as u32),
@@ -252,6 +251,28 @@ impl Chase<'_> {
         }
         late.extend(self.unread(engine, settlement, books, read_before));
         late
+    }
+
+    /// Gives the time of an ordinary reading to what pushed it behind itself, or to what the packet queued behind.
+    fn settle_reading(
+        &self,
+        engine: &mut Engine<'_>,
+        behind: Option<Episode>,
+        expected_ns: i64,
+        scratch: &mut Vec<Draft>,
+    ) -> Option<Episode> {
+        let Engine { drafts, causes, .. } = engine;
+        lend_usual(drafts, self.usual_faults_ns, |cause| causes.id(cause) == FAULTS.id);
+        settle_displaced(drafts, self.catch_up_cap_ns);
+        let behind = behind.map(|mut episode| {
+            let budget_ns = episode.budget_ns(expected_ns, drafts, self.catch_up_cap_ns);
+            if let Some(cause) = episode.lead {
+                settle_catch_up(drafts, cause, budget_ns, scratch);
+            }
+            episode
+        });
+        return_lent(drafts);
+        behind
     }
 
     /// The packet that came first of those that nobody had read when the run ended: late until then, at least. What the
@@ -396,6 +417,22 @@ impl Chase<'_> {
         })
     }
 
+    /// What page faults of the receiver take of most readings: the median from one reading to the next.
+    fn usual_faults_ns(&self, faults: &Faults) -> i64 {
+        let packets = &self.run.packets;
+        let within = |row: usize| {
+            let (from, to) = (packets.app_ns[row - 1], packets.app_ns[row]);
+            let reader = self.reader(packets.app_cpu.get(row).copied().unwrap_or(NO_CPU), to)?;
+            let parts = faults.within(reader.thread, from, to);
+            (from < to).then(|| parts.map(|(from, to, _)| to - from).sum::<i64>())
+        };
+        if faults.is_empty() {
+            return 0;
+        }
+        let mut times: Vec<i64> = (1..packets.len()).filter_map(within).take(MOST_READINGS).collect();
+        median(&mut times).unwrap_or(0)
+    }
+
     /// The receiver's thread that read a packet.
     fn reader(&self, cpu: u16, app_ns: i64) -> Option<&Life<'_>> {
         match self.receiver {
@@ -448,17 +485,5 @@ impl Chase<'_> {
             rtp: None,
             complete: true,
         }
-    }
-}
-
-/// The cause that following packets queue behind: the episode's, until a packet has more of another one.
-fn next_episode(behind: Option<Episode>, own: Option<(Option<u32>, i64)>) -> Episode {
-    match (behind, own) {
-        (None, Some((lead, lead_ns))) => Episode { lead, lead_ns },
-        (None, None) => Episode { lead: None, lead_ns: 0 },
-        (Some(before), Some((Some(cause), time_ns))) if time_ns > before.lead_ns => {
-            Episode { lead: Some(cause), lead_ns: time_ns }
-        }
-        (Some(before), _) => before,
     }
 }

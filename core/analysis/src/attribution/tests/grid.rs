@@ -51,6 +51,7 @@ fn unexplained(place: PacketPosition, cpu: u16, from: i64, to: i64) -> Draft {
         shift_ns: 0,
         taken: false,
         inferred: false,
+        lent: None,
     }
 }
 

@@ -13,6 +13,7 @@ mod own;
 mod pace;
 mod rules;
 mod scene;
+mod service;
 mod settling;
 mod steal;
 mod stream;

@@ -1,7 +1,10 @@
 //! Who gets unexplained time: entry and exit, catching up, the displaced reading. Each rule against its twin, which
 //! asks each nanosecond by itself.
 
-use crate::attribution::engine::{Draft, settle_catch_up, settle_displaced, settle_edges};
+use crate::attribution::engine::Draft;
+use crate::attribution::settling::{
+    lend_usual, return_lent, settle_catch_up, settle_displaced, settle_edges,
+};
 use crate::attribution::{EdgeCap, PacketPosition, Part};
 use proptest::prelude::*;
 
@@ -23,6 +26,7 @@ fn piece(length_ns: i64, cause: Option<u32>, edges: bool, cpu: u16, place: Packe
         shift_ns: 0,
         taken: false,
         inferred: false,
+        lent: None,
     }
 }
 
@@ -84,12 +88,19 @@ fn catch_up_twin(drafts: &[Draft], cause: u32, budget_ns: i64) -> Vec<Nanosecond
 
 fn displaced_twin(drafts: &[Draft], cap_ns: i64) -> Vec<Nanosecond> {
     let mut out = spread(drafts);
-    let [.., before, last] = drafts else { return out };
-    if before.cause.is_some() && last.part == Part::Unexplained && last.place == PacketPosition::Receiver {
-        let first = (last.start_ns - 1_000) as usize;
-        for nanosecond in out[first..].iter_mut().take(cap_ns as usize) {
-            (nanosecond.0, nanosecond.1, nanosecond.2) = (Part::CatchUp, before.cause, before.event);
-        }
+    let is_reading = |n: &Nanosecond| n.0 == Part::Unexplained && n.4 == PacketPosition::Receiver;
+    let tail = out.iter().rev().take_while(|n| is_reading(n)).count();
+    let before = &out[..out.len() - tail];
+    let held: Vec<Nanosecond> = before.iter().rev().take_while(|n| n.1.is_some()).copied().collect();
+    let count = |n: &Nanosecond| held.iter().filter(|other| other.1 == n.1).count();
+    let Some(most) = held.iter().map(count).max() else { return out };
+    // Of two with as much time, the later one.
+    let Some(&(_, cause, event, ..)) = held.iter().find(|n| count(n) == most) else { return out };
+    let begins = held.len() == before.len();
+    let first = out.len() - tail;
+    let cap = if begins { cap_ns as usize } else { (cap_ns as usize).min(held.len()) };
+    for nanosecond in out[first..].iter_mut().take(cap) {
+        (nanosecond.0, nanosecond.1, nanosecond.2) = (Part::CatchUp, cause, event);
     }
     out
 }
@@ -165,4 +176,27 @@ fn the_catch_up_budget_is_used_up_once() {
     let (body, caught, open) =
         ((Part::Body, Some(0), 50), |ns| (Part::CatchUp, Some(7), ns), |ns| (Part::Unexplained, None, ns));
     assert_eq!(lengths(&drafts), [caught(100), body, caught(30), open(70), body, open(100)]);
+}
+
+#[test]
+fn the_usual_page_faults_next_to_the_reading_are_lent_and_come_back() {
+    let fault = |length| piece(length, Some(2), false, 1, PacketPosition::Receiver);
+    let other = |length| piece(length, Some(1), true, 1, PacketPosition::Receiver);
+    let hole = |length| piece(length, None, false, 1, PacketPosition::Receiver);
+    let window = window([fault(40), other(50), hole(10), fault(30), hole(5)]);
+    let mut drafts = window.clone();
+    lend_usual(&mut drafts, 35, |cause| cause == 2);
+    let (body, open) = (|cause, ns| (Part::Body, Some(cause), ns), |ns| (Part::Unexplained, None, ns));
+    assert_eq!(lengths(&drafts), [body(2, 35), open(5), body(1, 50), open(10), open(30), open(5)]);
+    let mut back = drafts.clone();
+    return_lent(&mut back);
+    assert_eq!(spread(&back), spread(&window));
+    // The reading that the other cause pushed behind itself has them; the rest comes back.
+    settle_displaced(&mut drafts, 20);
+    return_lent(&mut drafts);
+    let pushed = |ns| (Part::CatchUp, Some(1), ns);
+    assert_eq!(
+        lengths(&drafts),
+        [body(2, 35), body(2, 5), body(1, 50), pushed(10), pushed(10), body(2, 20), open(5)]
+    );
 }

@@ -202,6 +202,7 @@ fn any_drafts() -> impl Strategy<Value = Vec<Draft>> {
                 shift_ns: 0,
                 taken: false,
                 inferred: false,
+                lent: None,
             });
             at += length;
         }

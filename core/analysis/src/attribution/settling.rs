@@ -1,0 +1,153 @@
+//! Who has the time of a window that no recorded interval has: an interruption beside it, the cause of a backlog, or the
+//! cause that pushed a reading behind itself.
+
+use super::engine::Draft;
+use super::{EdgeCap, PacketPosition, Part};
+
+/// Gives untraced time beside an interruption to it: up to the caps after its last and before its first trace
+/// point, on its CPU. `scratch` is working memory.
+pub(crate) fn settle_edges(drafts: &mut Vec<Draft>, cap: EdgeCap, scratch: &mut Vec<Draft>) {
+    scratch.clear();
+    for (index, draft) in drafts.iter().enumerate() {
+        if draft.part != Part::Unexplained {
+            scratch.push(*draft);
+            continue;
+        }
+        let beside = |other: Option<&Draft>| {
+            other.filter(|other| other.edges && other.cpu == draft.cpu && other.place == draft.place).copied()
+        };
+        let left = beside(index.checked_sub(1).and_then(|before| drafts.get(before)));
+        let right = beside(drafts.get(index + 1));
+        let exit_end =
+            if left.is_some() { draft.end_ns.min(draft.start_ns + cap.exit_ns) } else { draft.start_ns };
+        let entry_start =
+            if right.is_some() { exit_end.max(draft.end_ns - cap.entry_ns) } else { draft.end_ns };
+        let mut add = |start_ns: i64, end_ns: i64, owner: Option<Draft>| {
+            if start_ns < end_ns {
+                scratch.push(match owner {
+                    Some(owner) => Draft { start_ns, end_ns, part: Part::EntryExit, ..owner },
+                    None => Draft { start_ns, end_ns, ..*draft },
+                });
+            }
+        };
+        add(draft.start_ns, exit_end, left);
+        add(exit_end, entry_start, None);
+        add(entry_start, draft.end_ns, right);
+    }
+    std::mem::swap(drafts, scratch);
+}
+
+/// Gives up to `budget_ns` of the unexplained time of a window, from its start, to the cause behind which the
+/// packet had queued up.
+pub(crate) fn settle_catch_up(drafts: &mut Vec<Draft>, cause: u32, budget_ns: i64, scratch: &mut Vec<Draft>) {
+    scratch.clear();
+    let mut left = budget_ns;
+    for draft in drafts.iter() {
+        if draft.part != Part::Unexplained || left <= 0 {
+            scratch.push(*draft);
+            continue;
+        }
+        let end_ns = draft.end_ns.min(draft.start_ns + left);
+        left -= end_ns - draft.start_ns;
+        scratch.push(Draft { end_ns, cause: Some(cause), part: Part::CatchUp, ..*draft });
+        if end_ns < draft.end_ns {
+            scratch.push(Draft { start_ns: end_ns, ..*draft });
+        }
+    }
+    std::mem::swap(drafts, scratch);
+}
+
+/// Gives up to `cap_ns` of the unexplained time at the end of a window to what came right before it: of the causes there that
+/// follow each other, to the one with most time. A packet is expected when its reading would have ended; what held the
+/// receiver up pushed that reading, which takes its own time, behind itself. Causes that do not begin the window found the
+/// receiver late already, and pushed no more behind themselves than they lasted.
+pub(crate) fn settle_displaced(drafts: &mut Vec<Draft>, cap_ns: i64) {
+    let is_reading =
+        |draft: &Draft| (draft.part, draft.place) == (Part::Unexplained, PacketPosition::Receiver);
+    let reading = drafts.iter().rposition(|draft| !is_reading(draft)).map_or(0, |before| before + 1);
+    let causes = drafts[..reading].iter().rposition(|draft| draft.cause.is_none()).map_or(0, |none| none + 1);
+    let held = &drafts[causes..reading];
+    let time_ns = |cause: Option<u32>| -> i64 {
+        held.iter().filter(|draft| draft.cause == cause).map(|draft| draft.end_ns - draft.start_ns).sum()
+    };
+    let Some(most) = held.iter().max_by_key(|draft| time_ns(draft.cause)) else { return };
+    let (cause, event) = (most.cause, most.event);
+    let held_ns: i64 = held.iter().map(|draft| draft.end_ns - draft.start_ns).sum();
+    let mut left = if causes == 0 { cap_ns } else { cap_ns.min(held_ns) };
+    for index in reading..drafts.len() {
+        if left <= 0 {
+            return;
+        }
+        let draft = drafts[index];
+        let end_ns = draft.end_ns.min(draft.start_ns.saturating_add(left));
+        left -= end_ns - draft.start_ns;
+        drafts[index] = Draft { end_ns, cause, part: Part::CatchUp, event, ..draft };
+        if end_ns < draft.end_ns {
+            return drafts.insert(index + 1, Draft { start_ns: end_ns, ..draft });
+        }
+    }
+}
+
+/// Makes up to `usual_ns` of a window's page faults, the last ones first, part of the reading that follows: unexplained,
+/// until [`return_lent`].
+pub(crate) fn lend_usual(drafts: &mut Vec<Draft>, usual_ns: i64, is_fault: impl Fn(u32) -> bool) {
+    let mut left = usual_ns;
+    for index in (0..drafts.len()).rev() {
+        let draft = drafts[index];
+        if left <= 0 {
+            return;
+        }
+        if !draft.cause.is_some_and(&is_fault) || draft.part != Part::Body {
+            continue;
+        }
+        let start_ns = draft.start_ns.max(draft.end_ns - left);
+        left -= draft.end_ns - start_ns;
+        drafts[index] = Draft { start_ns, cause: None, part: Part::Unexplained, lent: draft.cause, ..draft };
+        if start_ns > draft.start_ns {
+            drafts.insert(index, Draft { end_ns: start_ns, ..draft });
+        }
+    }
+}
+
+/// Returns to page faults what no cause took of their time.
+pub(crate) fn return_lent(drafts: &mut [Draft]) {
+    for draft in drafts.iter_mut().filter(|draft| draft.part == Part::Unexplained && draft.lent.is_some()) {
+        (draft.cause, draft.part) = (draft.lent, Part::Body);
+    }
+}
+
+/// What the packets before have left: the cause that they queued behind.
+#[derive(Clone, Copy)]
+pub(crate) struct Episode {
+    pub(crate) lead: Option<u32>,
+    lead_ns: i64,
+    /// When the last packet was expected.
+    expected_ns: i64,
+    /// How late it would be without that cause, by the receiver's own time for each packet.
+    own_late_ns: i64,
+}
+
+impl Episode {
+    /// Most catching up in the next packet's window. A receiver that takes longer for each packet than they are apart falls
+    /// behind by itself: that part of its time is no catching up.
+    pub(crate) fn budget_ns(&mut self, expected_ns: i64, drafts: &[Draft], cap_ns: i64) -> i64 {
+        let open = drafts.iter().filter(|draft| draft.part == Part::Unexplained);
+        let own_ns = open.map(|draft| draft.end_ns - draft.start_ns).sum::<i64>();
+        let apart_ns = expected_ns.saturating_sub(self.expected_ns).max(0);
+        self.own_late_ns = self.own_late_ns.saturating_add(own_ns).saturating_sub(apart_ns).max(0);
+        cap_ns.min((own_ns - self.own_late_ns).max(0))
+    }
+
+    /// The cause that following packets queue behind: the episode's, until a packet has more of another one.
+    pub(crate) fn next(behind: Option<Self>, own: Option<(Option<u32>, i64)>, expected_ns: i64) -> Self {
+        let before = Episode { lead: None, lead_ns: 0, expected_ns, own_late_ns: 0 };
+        let begins = behind.is_none();
+        let before = behind.map_or(before, |behind| Episode { expected_ns, ..behind });
+        match own {
+            Some((lead, lead_ns)) if begins || (lead.is_some() && lead_ns > before.lead_ns) => {
+                Episode { lead, lead_ns, ..before }
+            }
+            _ => before,
+        }
+    }
+}
