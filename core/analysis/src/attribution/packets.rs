@@ -262,8 +262,8 @@ impl Chase<'_> {
         scratch: &mut Vec<Draft>,
     ) -> Option<Episode> {
         let Engine { drafts, causes, .. } = engine;
-        lend_usual(drafts, self.usual_faults_ns, |cause| causes.id(cause) == FAULTS.id);
-        settle_displaced(drafts, self.catch_up_cap_ns);
+        lend_usual(drafts, 2 * self.usual_faults_ns, |cause| causes.id(cause) == FAULTS.id);
+        settle_displaced(drafts, self.catch_up_cap_ns, behind.is_none());
         let behind = behind.map(|mut episode| {
             let budget_ns = episode.budget_ns(expected_ns, drafts, self.catch_up_cap_ns);
             if let Some(cause) = episode.lead {

@@ -57,34 +57,43 @@ pub(crate) fn settle_catch_up(drafts: &mut Vec<Draft>, cause: u32, budget_ns: i6
     std::mem::swap(drafts, scratch);
 }
 
-/// Gives up to `cap_ns` of the unexplained time at the end of a window to what came right before it: of the causes there that
-/// follow each other, to the one with most time. A packet is expected when its reading would have ended; what held the
-/// receiver up pushed that reading, which takes its own time, behind itself. Causes that do not begin the window found the
-/// receiver late already, and pushed no more behind themselves than they lasted.
-pub(crate) fn settle_displaced(drafts: &mut Vec<Draft>, cap_ns: i64) {
+/// Gives up to `cap_ns` of the receiver's unexplained time in a window to what pushed it behind itself. A packet is expected
+/// when its reading would have ended; what held the receiver up then pushed that reading, which takes its own time, behind
+/// itself. Of several causes in a row, it is the one with most time.
+///
+/// Without such a cause (`first` is false for a packet that queued behind others), the reading at the end of the window belongs
+/// to what came right before it. That found the packet late already, and pushed no more behind itself than it lasted.
+pub(crate) fn settle_displaced(drafts: &mut Vec<Draft>, cap_ns: i64, first: bool) {
     let is_reading =
         |draft: &Draft| (draft.part, draft.place) == (Part::Unexplained, PacketPosition::Receiver);
-    let reading = drafts.iter().rposition(|draft| !is_reading(draft)).map_or(0, |before| before + 1);
-    let causes = drafts[..reading].iter().rposition(|draft| draft.cause.is_none()).map_or(0, |none| none + 1);
-    let held = &drafts[causes..reading];
+    let begins = drafts.iter().position(|draft| draft.cause.is_none()).unwrap_or(drafts.len());
+    let held = if first && begins > 0 {
+        0..begins
+    } else {
+        let end = drafts.iter().rposition(|draft| !is_reading(draft)).map_or(0, |last| last + 1);
+        drafts[..end].iter().rposition(|draft| draft.cause.is_none()).map_or(0, |none| none + 1)..end
+    };
+    let (from, limited) = (held.end, !first || held.start > 0);
+    let held = &drafts[held];
     let time_ns = |cause: Option<u32>| -> i64 {
         held.iter().filter(|draft| draft.cause == cause).map(|draft| draft.end_ns - draft.start_ns).sum()
     };
     let Some(most) = held.iter().max_by_key(|draft| time_ns(draft.cause)) else { return };
     let (cause, event) = (most.cause, most.event);
     let held_ns: i64 = held.iter().map(|draft| draft.end_ns - draft.start_ns).sum();
-    let mut left = if causes == 0 { cap_ns } else { cap_ns.min(held_ns) };
-    for index in reading..drafts.len() {
-        if left <= 0 {
-            return;
-        }
+    let mut left = if limited { cap_ns.min(held_ns) } else { cap_ns };
+    let mut index = from;
+    while left > 0 && index < drafts.len() {
         let draft = drafts[index];
-        let end_ns = draft.end_ns.min(draft.start_ns.saturating_add(left));
-        left -= end_ns - draft.start_ns;
-        drafts[index] = Draft { end_ns, cause, part: Part::CatchUp, event, ..draft };
-        if end_ns < draft.end_ns {
-            return drafts.insert(index + 1, Draft { start_ns: end_ns, ..draft });
+        if is_reading(&draft) {
+            let end_ns = draft.end_ns.min(draft.start_ns.saturating_add(left));
+            left -= end_ns - draft.start_ns;
+            drafts[index] = Draft { end_ns, cause, part: Part::CatchUp, event, ..draft };
+            if end_ns < draft.end_ns {
+                drafts.insert(index + 1, Draft { start_ns: end_ns, ..draft });
+            }
         }
+        index += 1;
     }
 }
 
