@@ -13,8 +13,14 @@ const QUAVER: &str = env!("CARGO_BIN_EXE_quaver");
 
 /// Fields of a process's status in /proc.
 fn status_of(process: u32, name: &str) -> String {
-    let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap().trim().to_owned()
+    field_of(process, name).expect("it lives")
+}
+
+/// The same of a thread that may end meanwhile.
+fn field_of(thread: u32, name: &str) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    Some(value.expect("the kernel has it").trim().to_owned())
 }
 
 fn probed(server: &Server, words: &str, runs: &Path) -> Output {
@@ -147,9 +153,9 @@ const READERS: [(&str, &str); 8] = [
 ];
 
 /// Rights of a thread: its capabilities, and whether none come back.
-fn rights_of(thread: u32) -> (u64, bool) {
-    let capabilities = u64::from_str_radix(&status_of(thread, "CapEff"), 16).unwrap();
-    (capabilities, status_of(thread, "NoNewPrivs") == "1")
+fn rights_of(thread: u32) -> Option<(u64, bool)> {
+    let capabilities = u64::from_str_radix(&field_of(thread, "CapEff")?, 16).unwrap();
+    Some((capabilities, field_of(thread, "NoNewPrivs")? == "1"))
 }
 
 /// Ended when dropped.
@@ -196,7 +202,7 @@ fn whoever_has_a_peer_keeps_what_sends_and_stores_and_no_further_right() {
         let seen = Arc::clone(&sent);
         let judge = move |call: &Call| {
             let filters: u32 = status_of(call.thread, "Seccomp_filters").parse().unwrap();
-            seen.lock().unwrap().push((rights_of(call.thread), filters));
+            seen.lock().unwrap().push((rights_of(call.thread).expect("it is in a call"), filters));
             Answer::GoOn
         };
         let calls = [libc::SYS_connect, libc::SYS_sendto];
@@ -227,10 +233,9 @@ fn threads_with(process: u32, names: &[(&str, u64)]) {
         let tasks =
             Vec::from_iter(tasks.map(|task| task.file_name().to_str().unwrap().parse::<u32>().unwrap()));
         let has = |(name, kept): &(&str, u64)| {
-            let mut named = tasks.iter().filter(|task| status_of(**task, "Name") == *name);
+            let mut named = tasks.iter().filter(|task| field_of(**task, "Name").as_deref() == Some(name));
             named.any(|task| {
-                let (capabilities, forever) = rights_of(*task);
-                forever && capabilities & !kept == 0
+                rights_of(*task).is_some_and(|(capabilities, forever)| forever && capabilities & !kept == 0)
             })
         };
         if names.iter().all(has) {
@@ -309,7 +314,7 @@ fn whoever_reads_what_others_wrote_has_files_and_no_further_right() {
         let judge = move |call: &Call| {
             if call.text(1).is_some_and(|name| name.contains(file)) {
                 let filters: u32 = status_of(call.thread, "Seccomp_filters").parse().unwrap();
-                seen.lock().unwrap().push((rights_of(call.thread), filters));
+                seen.lock().unwrap().push((rights_of(call.thread).expect("it is in a call"), filters));
             }
             Answer::GoOn
         };
@@ -412,7 +417,7 @@ fn the_thread_that_sees_captured_packets_has_no_right_but_to_write_them() {
     let named = |name: &str| {
         let tasks = std::fs::read_dir(&tasks).into_iter().flatten().flatten();
         let mut tasks = tasks.map(|task| task.file_name().to_str().unwrap().parse::<u32>().unwrap());
-        tasks.find(|task| status_of(*task, "Name") == name)
+        tasks.find(|task| field_of(*task, "Name").as_deref() == Some(name))
     };
     let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
     let confined = |task: u32| status_of(task, "Seccomp") == "2";
