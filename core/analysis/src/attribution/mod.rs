@@ -176,12 +176,13 @@ pub struct Piece {
     pub certainty: Certainty,
 }
 
-/// Largest time of a window: its leading cause (none: unexplained) by summed time, ties to the lower number.
-fn leading(totals: &[(Option<u32>, i64)]) -> Option<(Option<u32>, i64)> {
+/// Leading cause of a window (none: unexplained) by summed time, ties to the lower number; none for an empty window.
+fn leading(totals: &[(Option<u32>, i64)]) -> Option<Option<u32>> {
     totals
         .iter()
         .copied()
         .max_by_key(|&(cause, time)| (time, std::cmp::Reverse(cause.map_or(u32::MAX, |cause| cause))))
+        .map(|(cause, _)| cause)
 }
 
 /// Sums the pieces of one window by cause into `totals`, which is emptied first.
@@ -206,13 +207,13 @@ struct Books {
 }
 
 impl Books {
-    /// Books a window and returns its leading cause with that cause's time; none for an empty window.
+    /// Books a window and returns its leading cause; none for an empty window.
     fn book(
         &mut self,
         drafts: &[engine::Draft],
         causes: &mut causes::CauseTable,
         seq: u64,
-    ) -> Option<(Option<u32>, i64)> {
+    ) -> Option<Option<u32>> {
         use causes::Account;
         for draft in drafts {
             let time = draft.end_ns - draft.start_ns;

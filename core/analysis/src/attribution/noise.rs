@@ -79,7 +79,7 @@ pub fn analyze_noise(run: &NoiseRun, options: &NoiseOptions) -> NoiseAnalysis {
         }
         let own =
             books.book(&engine.drafts, &mut engine.causes, run.gaps.index.get(gap).copied().unwrap_or(0));
-        let lead = own.and_then(|(lead, _)| lead);
+        let lead = own.flatten();
         books.lead(lead, &mut engine.causes);
         causes.push(lead);
         first_piece.push(books.pieces.len() as u32);

@@ -233,8 +233,8 @@ impl Chase<'_> {
             books.unexplained.unplaced_steal_ns += settlement.steal.unplaced_ns(&engine.drafts);
             let first_piece = books.pieces.len() as u32;
             let seq = packets.seq[row];
-            let lead = books.book(&engine.drafts, &mut engine.causes, seq);
-            let now = Episode::next(behind, lead, expected);
+            books.book(&engine.drafts, &mut engine.causes, seq);
+            let now = Episode::next(behind, &engine.drafts, expected);
             books.lead(now.lead, &mut engine.causes);
             late.push(LatePacket {
                 row: Some(row as u32),
@@ -317,7 +317,7 @@ impl Chase<'_> {
         books.unexplained.unplaced_steal_ns += settlement.steal.unplaced_ns(&engine.drafts);
         let first_piece = books.pieces.len() as u32;
         let seq = last.map_or(0, |row| packets.seq[row].saturating_add(1));
-        let cause = books.book(&engine.drafts, &mut engine.causes, seq)?.0;
+        let cause = books.book(&engine.drafts, &mut engine.causes, seq)?;
         books.lead(cause, &mut engine.causes);
         let end_piece = books.pieces.len() as u32;
         Some(LatePacket {

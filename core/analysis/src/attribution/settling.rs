@@ -125,11 +125,12 @@ pub(crate) fn return_lent(drafts: &mut [Draft]) {
     }
 }
 
-/// What the packets before have left: the cause that they queued behind.
-#[derive(Clone, Copy)]
+/// What the packets before have left: the cause that the next one queues behind.
 pub(crate) struct Episode {
+    /// The cause with most time in the episode so far; none is unexplained.
     pub(crate) lead: Option<u32>,
-    lead_ns: i64,
+    /// Time of each cause in the episode, without catching up.
+    times_ns: Vec<(Option<u32>, i64)>,
     /// When the last packet was expected.
     expected_ns: i64,
     /// How late it would be without that cause, by the receiver's own time for each packet.
@@ -147,16 +148,28 @@ impl Episode {
         cap_ns.min((own_ns - self.own_late_ns).max(0))
     }
 
-    /// The cause that following packets queue behind: the episode's, until a packet has more of another one.
-    pub(crate) fn next(behind: Option<Self>, own: Option<(Option<u32>, i64)>, expected_ns: i64) -> Self {
-        let before = Episode { lead: None, lead_ns: 0, expected_ns, own_late_ns: 0 };
+    /// The episode with the window of one packet more, or one that begins with it.
+    pub(crate) fn next(behind: Option<Self>, drafts: &[Draft], expected_ns: i64) -> Self {
         let begins = behind.is_none();
-        let before = behind.map_or(before, |behind| Episode { expected_ns, ..behind });
-        match own {
-            Some((lead, lead_ns)) if begins || (lead.is_some() && lead_ns > before.lead_ns) => {
-                Episode { lead, lead_ns, ..before }
+        let begun = || Self { lead: None, times_ns: Vec::new(), expected_ns, own_late_ns: 0 };
+        let mut episode = behind.unwrap_or_else(begun);
+        episode.expected_ns = expected_ns;
+        for draft in drafts.iter().filter(|draft| begins || draft.part != Part::CatchUp) {
+            let time_ns = draft.end_ns - draft.start_ns;
+            match episode.times_ns.iter_mut().find(|(cause, _)| *cause == draft.cause) {
+                Some((_, sum_ns)) => *sum_ns += time_ns,
+                None => episode.times_ns.push((draft.cause, time_ns)),
             }
-            _ => before,
         }
+        let time_of = |lead: Option<u32>| {
+            episode.times_ns.iter().find(|(cause, _)| *cause == lead).map_or(0, |(_, time_ns)| *time_ns)
+        };
+        let mut most_ns = time_of(episode.lead);
+        for &(cause, time_ns) in &episode.times_ns {
+            if time_ns > most_ns {
+                (episode.lead, most_ns) = (cause, time_ns);
+            }
+        }
+        episode
     }
 }

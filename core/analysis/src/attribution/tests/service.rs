@@ -107,3 +107,26 @@ fn a_receiver_slower_than_its_stream_is_the_cause_whatever_came_first() {
     let added = with.summary.lateness.time_ns - all;
     assert!(time(&with, "dev-irq") <= added + all / 20, "{added}: {:?}", with.summary.causes);
 }
+
+#[test]
+fn a_backlog_that_grew_little_by_little_is_not_that_of_a_single_longer_stop() {
+    // 200 packets leave 10 ms to be caught up with. An interrupt of 500 µs, longer than any of them took, comes when half is.
+    let slow = |number: i64| if (100..300).contains(&number) { 3 * SPACING / 2 } else { USUAL };
+    let from = arrival(300) + 10_000_000;
+    let mut run = serving(slow, false, (0, 0));
+    let stop = 500_000;
+    for (number, read) in (0i64..).zip(&mut run.packets.app_ns).filter(|(_, read)| **read >= from) {
+        // Until the queue is empty.
+        if *read - arrival(number) > USUAL {
+            *read += stop;
+        }
+    }
+    let column: Vec<i64> =
+        (0i64..).zip(&run.packets.app_ns).map(|(number, read)| read - arrival(number)).collect();
+    run.packets.layers.iter_mut().for_each(|layer| layer.before_app_ns.clone_from(&column));
+    run.events.push(event(EventKind::Irq, 1, from, from + stop, 41, 0));
+    let analysis = analyze(&run);
+    let [own, interrupt] = &analysis.summary.causes[..] else { panic!("{:?}", analysis.summary.causes) };
+    assert_eq!((own.source.as_str(), interrupt.source.as_str()), ("own-code", "dev-irq"));
+    assert!((stop..stop + USUAL).contains(&interrupt.time_ns), "{interrupt:?}");
+}
