@@ -275,6 +275,18 @@ pub struct FarSource {
     pub arrived: u64,
     /// The rest: sent = arrived + lost.
     pub lost: u64,
+    /// Where it sent to at last, if this host's packets came to it from another port than at first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved: Option<FarMove>,
+}
+
+/// A source at another host followed this host to another port. Something on the way gave it one, as a NAT does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FarMove {
+    /// How often it followed.
+    pub times: u32,
+    /// Where it sent to at last, `address:port`.
+    pub to: String,
 }
 
 /// A receiver that does not keep up: packets wait in its queue all the time.

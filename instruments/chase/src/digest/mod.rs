@@ -168,6 +168,7 @@ fn facts_of(run: &RunDir, manifest: &Manifest) -> RunFacts {
     if let Some(far) = &analysis.far_source {
         add("remote source", format!("{} · {}", far.server, far_source::achieved(far)));
         add("arrived from its stream", far_source::arrived(far));
+        far_source::moved(far).into_iter().for_each(|moved| add("address", moved));
     }
     facts
 }

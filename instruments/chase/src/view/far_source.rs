@@ -1,15 +1,29 @@
 //! The source at another host that was started for a chase.
 
-use quaver_analysis::summary::FarSource;
+use quaver_analysis::summary::{FarMove, FarSource};
 use quaver_view::{Cell, Section, Text};
 
 /// What it reports of its stream, and what arrived.
 pub(super) fn section(far: &FarSource) -> Section {
-    Section::new("far-source", format!("Source at {}", far.server))
+    let section = Section::new("far-source", format!("Source at {}", far.server))
         .link("Source")
         .note("whole stream, as the source reports")
         .with(Text::from(achieved(far)))
-        .with(Text::from(arrived(far)))
+        .with(Text::from(arrived(far)));
+    match moved(far) {
+        Some(sentence) => section.with(Text::from(sentence)),
+        None => section,
+    }
+}
+
+/// That something on the way gave this host another port, if it did.
+pub(crate) fn moved(far: &FarSource) -> Option<String> {
+    let FarMove { times, to } = far.moved.as_ref()?;
+    let ports = Cell::several(u64::from(*times), "new port");
+    Some(format!(
+        "it sent to {to} at last: something on the way, as a NAT does, gave this host {ports}; packets that went to the old \
+         port until the source followed count as lost"
+    ))
 }
 
 /// The schedule that a source at another host achieved.
@@ -59,6 +73,7 @@ mod tests {
             lasted_ns: 1_004_000_000,
             arrived: 999,
             lost: 1,
+            moved: None,
         };
         let mut document = Document::new("quaver chase", "run");
         document.section(section(&far));
@@ -71,5 +86,9 @@ Source at 192.0.2.1:2666  whole stream, as the source reports
   arrived: 999 · lost: 1
 ";
         assert_eq!(plain(&document), expected);
+        let to = FarMove { times: 1, to: "192.0.2.9:7".into() };
+        document.section(section(&FarSource { moved: Some(to), ..far }));
+        let told = plain(&document).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(told.contains("sent to 192.0.2.9:7 at last: something on the way, as a NAT does, gave this host 1 new port;"));
     }
 }

@@ -1,7 +1,7 @@
 //! A source at the other host: what is asked of it, and what it says afterwards.
 
 use super::message::{Body, Message};
-use super::outcome::SenderSummary;
+use super::outcome::{Moved, SenderSummary};
 use quaver_abi::wire::extension::{ExtensionError, SourceElement, SourceReportElement, field};
 use quaver_probe::profile::{PayloadSize, Profile, ProfileName};
 use quaver_probe::schedule::{Schedule, ScheduleError};
@@ -144,6 +144,8 @@ pub struct SourceSummary {
     pub lasted_ns: u64,
     /// Slope of lateness over deadline, parts per million; none for fewer than 2 packets.
     pub drift_ppm: Option<f64>,
+    /// Where it sent to at last, if it followed its client to another port.
+    pub moved: Option<Moved>,
 }
 
 impl SourceSummary {
@@ -157,7 +159,7 @@ impl SourceSummary {
             lasted_ns: self.lasted_ns.into(),
             drift_ppb: drift_ppb.into(),
         };
-        Body::new().sender(&self.sender).element(field::SOURCE_REPORT, &element)
+        Body::new().sender(&self.sender).element(field::SOURCE_REPORT, &element).moved(self.moved)
     }
 
     pub(super) fn read(message: &Message) -> Result<Self, ExtensionError> {
@@ -170,6 +172,7 @@ impl SourceSummary {
             late: element.late.get(),
             lasted_ns: element.lasted_ns.get(),
             drift_ppm: drift_ppb.map(|ppb| ppb as f64 / 1e3),
+            moved: message.moved(),
         })
     }
 }

@@ -6,7 +6,7 @@ use crate::far_source;
 use crate::stream_plan::StreamPlan;
 use anyhow::Context;
 use quaver_abi::record::{PacketRecord, packet_flags};
-use quaver_analysis::summary::FarSource;
+use quaver_analysis::summary::{FarMove, FarSource};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_path_record::{PathError, RemoteSource, SourceRequest, SourceSummary};
@@ -140,6 +140,7 @@ impl SourceReport {
             lasted_ns: said.lasted_ns,
             arrived,
             lost: said.sender.sent.saturating_sub(arrived),
+            moved: said.moved.map(|moved| FarMove { times: moved.times, to: moved.to.to_string() }),
         }))
     }
 }

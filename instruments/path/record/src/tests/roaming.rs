@@ -1,6 +1,7 @@
 //! A translator of addresses that forgets a flow: its client's datagrams come from another port from then on.
 
 use super::*;
+use quaver_abi::wire::stream::StreamHeader;
 use std::io::{ErrorKind, copy};
 use std::net::TcpStream;
 
@@ -98,4 +99,38 @@ fn a_sender_follows_its_client_within_two_seconds() {
     let last = flow.singletons.last().map(|last| last.tx_seq);
     assert_eq!((last, flow.moved.map(|moved| moved.times)), (Some(199), Some(1)));
     assert!((90..200).contains(&flow.rows), "{} packets", flow.rows);
+}
+
+#[test]
+fn a_source_follows_its_sink_and_says_where_to() {
+    let server = Served::at(V4);
+    let stop = Arc::new(AtomicBool::new(false));
+    let (at, thread) = translate(&server, Forgets { up: usize::MAX, down: 20 }, &stop);
+    let never = AtomicBool::new(false);
+    let client = SourceClient { server: at, key: None, queue_patience: Duration::ZERO, answer_timeout: LONG };
+    let shape = StreamShape::Plain { payload_bytes: 100, period: (20_000_000, 1) };
+    let request = SourceRequest { shape, packets: Some(150), ..source::request() };
+    let mut source = request_source(&client, &request, &never, &mut |_| {}).unwrap();
+    let sink = UdpSocket::bind(source.sink_address(0)).unwrap();
+    sink.connect(source.sender().unwrap()).unwrap();
+    source.meet(&sink, &never).unwrap();
+    source.start(&never).unwrap();
+    let end = Instant::now() + LONG;
+    while !source.has_ended() {
+        assert!(Instant::now() < end, "it says that it has ended");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let summary = source.finish().unwrap();
+    let (mut arrived, mut octets) = (Vec::new(), [0; 2_000]);
+    sink.set_nonblocking(true).unwrap();
+    while let Ok(length) = sink.recv(&mut octets) {
+        arrived.push(StreamHeader::read(&octets[..length]).unwrap().seq.get());
+    }
+    stop.store(true, Ordering::Relaxed);
+    thread.join().unwrap();
+    let moved = summary.moved.unwrap();
+    let told = server.until(|event| matches!(event, ServerEvent::Moved { .. }));
+    assert!(matches!(told, ServerEvent::Moved { to, times: 1, .. } if to == moved.to), "{told:?}, {moved:?}");
+    assert_eq!((moved.times, arrived.last()), (1, Some(&149)));
+    assert!((30..150).contains(&arrived.len()), "{} packets", arrived.len());
 }

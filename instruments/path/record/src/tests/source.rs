@@ -11,7 +11,7 @@ fn client(server: &Served) -> SourceClient {
     SourceClient { server: server.control, key: None, queue_patience: Duration::ZERO, answer_timeout: LONG }
 }
 
-fn request() -> SourceRequest {
+pub(super) fn request() -> SourceRequest {
     SourceRequest {
         shape: StreamShape::Plain { payload_bytes: 100, period: (500_000, 1) },
         packets: Some(200),

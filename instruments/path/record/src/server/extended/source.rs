@@ -56,12 +56,12 @@ pub(super) fn run(session: &mut Session<'_>, request: &Message) -> Result<(), Br
     let outcome = outcome?;
     // The packets have gone: others may measure while the rest is told.
     drop((turn, following));
-    super::tell_moved(session, &follower);
+    let moved = super::tell_moved(session, &follower);
     session.ended(Direction::Down, outcome.report.packets);
     if let Some(broken) = broken {
         return Err(broken);
     }
-    let body = summary(&outcome, start_realtime_ns).body();
+    let body = SourceSummary { moved, ..summary(&outcome, start_realtime_ns) }.body();
     session.control.say(Kind::Sent, body, session.silence())?;
     match session.hear() {
         // It may have crossed our SENT; a second one would only hold the place.
@@ -189,6 +189,7 @@ fn summary(outcome: &SourceOutcome<LateSends>, start_realtime_ns: i64) -> Source
         late: log.late,
         lasted_ns: lasted_ns.unsigned_abs(),
         drift_ppm: report.drift_ppm,
+        moved: None,
     }
 }
 
