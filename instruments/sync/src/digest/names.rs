@@ -260,7 +260,10 @@ impl Sources<'_> {
         let longest = self.results.longest.iter().map(|wait| (wait.process, wait.object));
         let drawn = self.spans.iter().map(|span| (span.process, span.object));
         let words = self.contention.words.iter().map(|one| (one.process, one.address));
-        late.chain(longest).chain(drawn).chain(of_locks).chain(nested).chain(words)
+        let conditions = self.contention.conditions.iter().map(|one| (one.process, one.address));
+        let barriers = self.contention.barriers.iter().map(|one| (one.process, one.address));
+        let others = words.chain(conditions).chain(barriers);
+        late.chain(longest).chain(drawn).chain(of_locks).chain(nested).chain(others)
     }
 
     /// Image and address of each place that a call returns to.
@@ -268,7 +271,8 @@ impl Sources<'_> {
         let locks = self.contention.locks.iter();
         let words = self.contention.words.iter().flat_map(|one| &one.waiter_sites);
         let conditions = self.contention.conditions.iter().flat_map(|one| &one.waiter_sites);
-        let words = words.chain(conditions);
+        let barriers = self.contention.barriers.iter().flat_map(|one| &one.waiter_sites);
+        let words = words.chain(conditions).chain(barriers);
         let sites = locks.flat_map(|one| one.owner_sites.iter().chain(&one.waiter_sites)).chain(words);
         let of_locks = sites.map(|one| (one.process, one.address));
         let late = self.results.call_sites.iter().map(|one| (one.process, one.address));

@@ -1,6 +1,7 @@
 //! Where objects are initialised. Those on the heap have no other name.
 
 use crate::real::Object;
+use crate::shared_pages;
 use crate::ring::{self, Event};
 use crate::stack::Caller;
 use libc::c_int;
@@ -35,6 +36,7 @@ pub(crate) unsafe extern "C-unwind" fn read_write(lock: Object, attributes: Obje
 }
 
 pub(crate) unsafe extern "C-unwind" fn spin(lock: Object, shared: c_int, caller: Caller) -> c_int {
+    shared_pages::learn(lock as usize, shared == libc::PTHREAD_PROCESS_SHARED);
     note(library!(spin_init(lock, shared) or libc::ENOSYS), lock, caller)
 }
 

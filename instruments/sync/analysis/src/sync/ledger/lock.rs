@@ -3,6 +3,7 @@
 use super::figures::{
     Activity, CallShare, LockFigures, PATTERN_SHARE, PairShare, Pattern, PlaceShare, RootShare, ThreadShare,
 };
+use super::figures::Spending;
 use super::log::{Doing, Piece, Root};
 use super::thread::Thread;
 use crate::sync::event::ThreadId;
@@ -123,8 +124,16 @@ impl KeptOut {
             let root = Root { thread: slice.waiter, activity: Activity::Waited, depth: 0, behind: None };
             pieces.push(Piece { from_ns, to_ns: got_ns, doing, root });
         }
+        // A wait of its own that has not ended is not in its log.
+        let waits = owns.call.filter(|call| call.spending == Spending::Lock);
+        let unlogged = |piece: &Piece| {
+            let waits = waits.filter(|call| piece.doing == Doing::Unknown && call.entered_ns <= piece.from_ns);
+            waits.map_or(piece.doing, |call| Doing::Waited { object: call.object })
+        };
         owns.log.cut(owns.id, got_ns, to_ns, |piece| {
-            let root = lock.owner_did(slice, &piece);
+            let now_does = unlogged(&piece);
+            let root = Root { activity: if now_does == piece.doing { piece.root.activity } else { Activity::Waited }, ..piece.root };
+            let root = lock.owner_did(slice, &Piece { doing: now_does, root, ..piece });
             pieces.push(Piece { doing, root, ..piece });
         });
         if let Some(waits) = threads.get_mut(waiter as usize) {
@@ -220,6 +229,11 @@ impl Lock {
             self.figures.hold.add(now_ns - holder.since_ns.min(now_ns));
         }
         Some(holder)
+    }
+
+    /// A thread that had waited has it, so long after it was given back.
+    pub(super) fn handed_to_waiter(&mut self, ns: u64) {
+        self.figures.hand_over.add(ns);
     }
 
     /// Somebody waited this long until the next owner had the lock.

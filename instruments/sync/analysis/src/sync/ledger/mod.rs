@@ -4,6 +4,7 @@
 //! A wait for a lock is cut at each unlock of it. Until an unlock the unlocking thread was the owner; what it did meanwhile is
 //! in its log. docs/methodology/sync.md has the rules.
 
+mod barriers;
 mod conditions;
 mod figures;
 mod lock;
@@ -15,6 +16,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+pub use barriers::{BarrierFigures, LastShare};
 pub use figures::{
     Activity, CallShare, ConditionFigures, Contention, LockFigures, PATTERN_SHARE, PairShare, Pattern,
     PlaceShare, RootShare, SoFar, Spending, ThreadShare, ThreadTime, WaiterShare, WakerShare, WordFigures,
@@ -24,6 +26,7 @@ pub use figures::{
 use super::event::{AnyEvent, KernelEvent, KernelKind, SyncEvent, ThreadId};
 use super::keys::{AddressMap, ObjectKey};
 use super::results::Sums;
+use barriers::Barriers;
 use conditions::Conditions;
 use lock::{GivenBack, HoldEnd, Holder, KeptOut, Lock, Waiter};
 use log::{Doing, Piece, Root};
@@ -63,6 +66,7 @@ pub struct Ledger {
     /// Waits for locks that are not kept.
     others: Sums,
     conditions: Conditions,
+    barriers: Barriers,
     words: Words,
 }
 
@@ -125,7 +129,10 @@ impl Ledger {
                 self.conditions.begins(key, event.thread);
             }
             SyncKind::SemWaitEntry => self.wait_on(event, slot, Spending::Semaphore),
-            SyncKind::BarrierEntry => self.enter(event, slot, Spending::Barrier),
+            SyncKind::BarrierEntry => {
+                self.enter(event, slot, Spending::Barrier);
+                self.barriers.comes(key, event.thread, self.now_ns);
+            }
             SyncKind::JoinEntry => self.enter(event, slot, Spending::Join),
             SyncKind::FutexWaitEntry => self.wait_on(event, slot, Spending::Futex),
             SyncKind::FutexWakeEntry => self.wake_on(slot, key, event.detail),
@@ -140,8 +147,10 @@ impl Ledger {
                 self.took_again(event);
             }
             SyncKind::SemWaitExit => self.waited_on(event, slot, Spending::Semaphore),
-            SyncKind::BarrierExit => self.leave(slot, Spending::Barrier),
-            SyncKind::JoinExit => self.leave(slot, Spending::Join),
+            SyncKind::BarrierExit => self.pass(event, slot),
+            SyncKind::JoinExit => {
+                self.threads[slot as usize].call.take_if(|call| call.spending == Spending::Join);
+            }
             SyncKind::FutexWaitExit => self.waited_on(event, slot, Spending::Futex),
             SyncKind::ThreadExit => {
                 self.abandon(slot);
@@ -192,10 +201,6 @@ impl Ledger {
         });
     }
 
-    fn leave(&mut self, slot: u32, spending: Spending) {
-        self.threads[slot as usize].call.take_if(|call| call.spending == spending);
-    }
-
     /// The call that was open will not return.
     fn abandon(&mut self, slot: u32) {
         let Some(call) = self.threads[slot as usize].call.take() else { return };
@@ -209,6 +214,10 @@ impl Ledger {
             Spending::Condition => {
                 let Thread { id, process, .. } = self.threads[slot as usize];
                 self.conditions.ends(call, id, process, None, now_ns.saturating_sub(call.entered_ns));
+            }
+            Spending::Barrier => {
+                let Thread { id, process, .. } = self.threads[slot as usize];
+                self.barriers.ends(call, id, process, false, now_ns);
             }
             _ => self.end_word(slot, call, None, now_ns),
         }
@@ -372,6 +381,7 @@ impl Ledger {
         let Some(lock) = self.locks.get_mut(&call.object) else { return };
         if got && waiter.released {
             lock.hand_over(rest_ns);
+            lock.handed_to_waiter(rest_ns);
         } else if owner.is_none() {
             lock.owner_unknown(rest_ns);
         }
@@ -556,6 +566,7 @@ impl Ledger {
             wait,
             tried,
             conditions: self.conditions.figures(listed),
+            barriers: self.barriers.figures(listed),
             crowded_ns,
             locks,
             locks_left_out: left_out,
@@ -571,8 +582,7 @@ impl Ledger {
         let needed_ns = self.needed_ns();
         let end_ns = self.seen_until_ns(slot, ends_ns);
         let thread = &mut self.threads[slot as usize];
-        let waits = |call: &mut Call| !matches!(call.spending, Spending::Barrier | Spending::Join);
-        let Some(call) = thread.call.take_if(waits) else { return };
+        let Some(call) = thread.call.take_if(|call| call.spending != Spending::Join) else { return };
         let waiters = self.locks.get(&call.object).map_or(&[][..], |lock| &lock.waiters);
         let waiter = waiters.iter().find(|waiter| waiter.slot == slot);
         let seen_ns = waiter.map_or(0, |waiter| waiter.booked_ns).max(end_ns);
