@@ -189,7 +189,7 @@ pub(super) fn name(found: Contention, gains: Gains, names: &SyncNames) -> Conten
         waiter_chains: shares(&figures.waiter_sites, &chain),
         figures,
     };
-    let thread = |time: ThreadTime| ThreadSummary { name: names.thread(time.thread), time };
+    let thread = |time: ThreadTime| ThreadSummary { name: names.thread_of(time.process, time.thread), time };
     let locks = found.locks.into_iter().map(lock).collect();
     let word = |figures| WordSummary::of(figures, names);
     let words: Vec<WordSummary> = found.words.into_iter().map(word).collect();

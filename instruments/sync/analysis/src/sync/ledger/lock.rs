@@ -5,6 +5,7 @@ use super::figures::{
 };
 use super::figures::Spending;
 use super::log::{Doing, Piece, Root};
+use super::readers::ReaderHold;
 use super::thread::Thread;
 use crate::sync::event::ThreadId;
 use crate::sync::keys::{AddressMap, ObjectKey};
@@ -41,12 +42,14 @@ pub(super) struct Waiter {
     pub(super) released: bool,
     /// Who has given it back since.
     pub(super) owners: Vec<ThreadId>,
+    /// Readers that have given it back since `booked_ns`, in the order in which they did.
+    pub(super) readers: Vec<ReaderHold>,
 }
 
 impl Waiter {
     /// Nobody has given the lock back since it began to wait, so that whom it found still has it.
     pub(super) const fn is_untouched(&self) -> bool {
-        !self.released && self.booked_ns == self.entered_ns
+        !self.released && self.booked_ns == self.entered_ns && self.readers.is_empty()
     }
 
     /// This thread gives the lock back; whether it did so before in this wait, and thus asked again after the waiter.
@@ -157,6 +160,8 @@ pub(super) struct Lock {
     pub(super) deadlock: Option<PairShare>,
     pub(super) holder: Option<Holder>,
     pub(super) given_back: Option<GivenBack>,
+    /// Readers that have got it while somebody waited or as a sample, and when.
+    pub(super) reading: Vec<(ThreadId, u64)>,
     /// Until here the length of the queue is booked.
     counted_ns: u64,
     longest_held_ns: u64,

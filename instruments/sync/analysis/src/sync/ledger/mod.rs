@@ -10,6 +10,7 @@ mod figures;
 mod lock;
 mod log;
 mod owners;
+mod readers;
 mod thread;
 mod words;
 
@@ -28,10 +29,10 @@ use super::keys::{AddressMap, ObjectKey};
 use super::results::Sums;
 use barriers::Barriers;
 use conditions::Conditions;
-use lock::{GivenBack, HoldEnd, Holder, KeptOut, Lock, Waiter};
+use lock::{HoldEnd, Holder, Lock, Waiter};
 use log::{Doing, Piece, Root};
 use quaver_abi::record::OffCpu;
-use quaver_abi::sync::{CPU_UNKNOWN, OWNER_SHIFT, SyncKind, SyncObject, SyncOutcome, outcome_flags};
+use quaver_abi::sync::{CPU_UNKNOWN, OWNER_SHIFT, SyncKind, SyncOutcome, outcome_flags};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use thread::{Call, Place, Thread};
@@ -295,7 +296,7 @@ impl Ledger {
         let reads = event.kind == SyncKind::ReadLockEntry;
         let found = Some(ThreadId(event.detail >> OWNER_SHIFT)).filter(|owner| owner.0 != 0);
         let booked_ns = now_ns;
-        let owners = Vec::new();
+        let (owners, readers) = (Vec::new(), Vec::new());
         lock.waiters.push(Waiter {
             slot,
             order,
@@ -305,6 +306,7 @@ impl Ledger {
             reads,
             released,
             owners,
+            readers,
         });
         self.open.insert((now_ns, slot));
     }
@@ -317,7 +319,9 @@ impl Ledger {
         self.by_half.insert((key.process, key.address as u32), key);
         self.locks.entry(key).or_default().free(event.detail.into());
         // Of several readers none is the owner.
-        if event.flags & outcome_flags::FOR_READING == 0 {
+        if event.flags & outcome_flags::FOR_READING != 0 {
+            self.locks.entry(key).or_default().begins_to_read(event.thread, self.now_ns);
+        } else {
             let is_timed = event.flags & outcome_flags::UNTIMED == 0;
             let end = if is_timed { HoldEnd::Recorded } else { HoldEnd::Uncertain };
             self.hold(key, event.thread, Some(self.order), end);
@@ -332,9 +336,10 @@ impl Ledger {
             self.owner_died(key);
         }
         self.end_wait(slot, &call, got, self.now_ns);
-        // Of several readers none is the owner.
         if got && event.kind == SyncKind::LockExit {
             self.hold(key, event.thread, Some(call.order), HoldEnd::Usual);
+        } else if let Some(lock) = self.locks.get_mut(&key).filter(|_| got) {
+            lock.begins_to_read(event.thread, self.now_ns);
         }
     }
 
@@ -356,6 +361,7 @@ impl Ledger {
 
     /// A wait for a lock is over: what no unlock has booked is its last part.
     fn end_wait(&mut self, slot: u32, call: &Call, got: bool, now_ns: u64) {
+        self.settle_readers(call.object, slot);
         let process = self.threads[slot as usize].process;
         let Some(lock) = self.locks.get_mut(&call.object) else {
             self.open.remove(&(call.entered_ns, slot));
@@ -390,41 +396,6 @@ impl Ledger {
         let root = Root { thread: thread.id, activity: Activity::Waited, depth: 0, behind: None };
         let doing = Doing::Waited { object: call.object };
         thread.log.push(Piece { from_ns, to_ns: now_ns, doing, root }, needed_ns);
-    }
-
-    /// Whoever gives a lock back has been its owner; all who wait for it waited for this owner until now. A reader keeps out no
-    /// other reader.
-    fn give_back(&mut self, event: &SyncEvent, slot: u32, key: ObjectKey) {
-        let (now_ns, needed_ns) = (self.now_ns, self.needed_ns());
-        let Some(lock) = self.locks.get_mut(&key) else { return };
-        lock.count_queue(now_ns);
-        let holder = lock.end_hold(event.thread, now_ns);
-        let returned = event.flags & outcome_flags::INSIDE_WAIT != 0;
-        let before = lock.given_back.replace(GivenBack { by: event.thread, returned });
-        let exclusive = event.detail != SyncObject::ReadWrite as u32;
-        let by_reader = event.flags & outcome_flags::FOR_READING != 0;
-        let site = Some(ObjectKey { process: event.process, address: event.call_site });
-        let mut waiters = std::mem::take(&mut lock.waiters);
-        // Where a writer that waits goes first, a reader that asks after it waits for the readers that the writer waits for.
-        let first_writer = waiters.iter().filter(|waiter| !waiter.reads).map(|waiter| waiter.order).min();
-        let behind_writer =
-            |waiter: &Waiter| !waiter.released && first_writer.is_some_and(|asked| asked < waiter.order);
-        let kept_out = |waiter: &&mut Waiter| {
-            waiter.slot != slot && (!(by_reader && waiter.reads) || behind_writer(waiter))
-        };
-        for waiter in waiters.iter_mut().filter(kept_out) {
-            // Until the owner had it, it was on its way to the owner.
-            let from_ns = waiter.booked_ns;
-            let got_ns = holder.map_or(from_ns, |holder| holder.since_ns.clamp(from_ns, now_ns));
-            let late = holder.and_then(|holder| holder.asked).is_some_and(|asked| asked > waiter.order);
-            let free = holder.is_none() && waiter.released && before.is_some();
-            let again = waiter.is_passed_again(event.thread);
-            let overtakes = again || exclusive && (late || free);
-            let until = KeptOut { key, from_ns, got_ns, to_ns: now_ns, site, overtakes };
-            until.book(lock, &mut self.threads, waiter.slot, slot, needed_ns);
-            (waiter.booked_ns, waiter.released) = (now_ns, !(by_reader && waiter.reads));
-        }
-        lock.waiters = waiters;
     }
 
     fn cpu(&mut self, cpu: u16) -> Option<&mut Cpu> {
@@ -579,6 +550,9 @@ impl Ledger {
 
     /// A wait that is open at the end counts as far as anything was seen of it.
     fn break_off(&mut self, slot: u32, ends_ns: &[u64]) {
+        if let Some(call) = self.threads[slot as usize].call {
+            self.settle_readers(call.object, slot);
+        }
         let needed_ns = self.needed_ns();
         let end_ns = self.seen_until_ns(slot, ends_ns);
         let thread = &mut self.threads[slot as usize];
@@ -588,8 +562,9 @@ impl Ledger {
         let seen_ns = waiter.map_or(0, |waiter| waiter.booked_ns).max(end_ns);
         thread.call = Some(call);
         thread.book(seen_ns, needed_ns);
-        thread.call = None;
+        // Until then it waits, maybe for itself.
         self.give_up(slot, &call, seen_ns);
+        self.threads[slot as usize].call = None;
     }
 }
 
