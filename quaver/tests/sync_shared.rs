@@ -52,7 +52,8 @@ fn two_processes_wake_each_other_by_what_they_share() {
     }
 }
 
-/// Two processes share a spin lock; the child holds it for 1.5 ms each time and seldom finds it held.
+/// Two processes share a spin lock; the child holds it for 1.5 ms each time and seldom finds it held. It has not seen the lock
+/// initialised.
 const SPIN: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -87,14 +88,17 @@ static long use(struct shared *shared, int hold_us)
 int main(void)
 {
 	struct shared *shared = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	pthread_spin_init(&shared->lock, PTHREAD_PROCESS_SHARED);
 	int child = fork();
 	if (!child) {
-		shared->ready = 1;
+		while (!__atomic_load_n(&shared->ready, __ATOMIC_ACQUIRE))
+			;
+		shared->ready = 2;
 		use(shared, 1500);
 		_exit(0);
 	}
-	while (!__atomic_load_n(&shared->ready, __ATOMIC_ACQUIRE))
+	pthread_spin_init(&shared->lock, PTHREAD_PROCESS_SHARED);
+	__atomic_store_n(&shared->ready, 1, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&shared->ready, __ATOMIC_ACQUIRE) != 2)
 		;
 	long waited = use(shared, 50);
 	waitpid(child, 0, 0);

@@ -41,7 +41,8 @@ pub(crate) fn learn(address: usize, is_shared: bool) {
 #[cold]
 #[inline(never)]
 pub(crate) fn find(address: usize) {
-    let is_known = place(address).is_some_and(|place| place.load(Ordering::Relaxed) | 1 == entry(address, true));
+    let is_known =
+        place(address).is_some_and(|place| place.load(Ordering::Relaxed) | 1 == entry(address, true));
     if is_known || system::is_jailed() || READ.fetch_add(1, Ordering::Relaxed) >= MOST_READ {
         return;
     }
@@ -76,7 +77,11 @@ impl Line {
             (_, b'\n') => *self = Self::default(),
             (0, b'-') | (1, b' ') => self.field = self.field.wrapping_add(1),
             (0 | 1, _) => {
-                let digit = usize::from(if octet > b'9' { octet.wrapping_sub(b'a' - 10) } else { octet.wrapping_sub(b'0') });
+                let digit = usize::from(if octet > b'9' {
+                    octet.wrapping_sub(b'a' - 10)
+                } else {
+                    octet.wrapping_sub(b'0')
+                });
                 let number = if self.field == 0 { &mut self.numbers.0 } else { &mut self.numbers.1 };
                 *number = (*number << 4) | digit;
             }
@@ -90,19 +95,5 @@ impl Line {
             _ => {}
         }
         None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_of_the_map_says_whether_its_memory_is_shared() {
-        let text = b"55d0a0000000-55d0a0001000 r--p 00000000 08:01 42 /bin/a-b\n7f10-7f20 rw-s 00000000 00:01 7 /dev/zero\n";
-        let mut line = Line::default();
-        let found: Vec<_> =
-            text.iter().filter_map(|octet| line.take(*octet).map(|range| (range, line.is_shared))).collect();
-        assert_eq!(found, [((0x55d0_a000_0000, 0x55d0_a000_1000), false), ((0x7f10, 0x7f20), true)]);
     }
 }

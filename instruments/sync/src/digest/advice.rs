@@ -138,7 +138,8 @@ fn lock_order(lock: &LockSummary, contention: &ContentionSummary, names: &SyncNa
         let next = contention.locks.iter().find(waits).filter(|_| circle.len() < contention.locks.len())?;
         circle.push((next, next.figures.deadlock?));
     }
-    let first = contention.locks.iter().find(|one| circle.iter().any(|(other, _)| std::ptr::eq(*one, *other)));
+    let first =
+        contention.locks.iter().find(|one| circle.iter().any(|(other, _)| std::ptr::eq(*one, *other)));
     if !first.is_some_and(|first| std::ptr::eq(first, lock)) {
         return None;
     }

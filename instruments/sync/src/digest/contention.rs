@@ -6,7 +6,9 @@ use super::shares::{Share, shares};
 use super::words::{self, WordSummary};
 use quaver_host::names::system_call_name;
 use quaver_sync_analysis::replay::{Gains, LockGain};
-use quaver_sync_analysis::sync::{BarrierFigures, ConditionFigures, Contention, LockFigures, Sums, ThreadTime};
+use quaver_sync_analysis::sync::{
+    BarrierFigures, ConditionFigures, Contention, LockFigures, Sums, ThreadTime,
+};
 use quaver_view::Cell;
 use schemars::JsonSchema;
 use serde::Serialize;

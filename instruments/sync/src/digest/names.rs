@@ -334,8 +334,11 @@ pub(super) fn look_up(
             let is_signal = sources.is_signal(at as u16, address);
             let label = sources.words.label(at as u16, address, is_signal, &mut symbols);
             image.runtimes.extend(label.clone().map(|label| (address, label)));
-            let parts: Vec<String> = [label, symbols.name(address)].into_iter().flatten().collect();
-            let named = symbols.is_named(address) || address & SHARED_ADDRESS != 0;
+            let name = symbols.name(address);
+            let is_pooled = name.as_ref().is_some_and(|name| name.contains("__waiter_pool_base"));
+            let name = if is_pooled { Some(POOL_WORD.to_owned()) } else { name };
+            let parts: Vec<String> = [label, name].into_iter().flatten().collect();
+            let named = !is_pooled && symbols.is_named(address) || address & SHARED_ADDRESS != 0;
             let begun = sources.beginnings.of(at as u16, address).filter(|_| !named);
             let origin = begun.map(|begun| {
                 let site = begun.sites.first().filter(|(image, _)| usize::from(*image) == at)?.1;
@@ -468,6 +471,8 @@ fn start_routine(address: u64, symbols: &mut Symbolizer) -> Option<String> {
     (!says_nothing).then_some(name)
 }
 
+/// Where threads wait for an object of C++ that has no word for it, such as a barrier.
+const POOL_WORD: &str = "word of the library's pool";
 /// Why functions of Java have no names.
 const NO_PERF_MAP: &str = "Functions of Java have no names: it left no map of its code (start it with \
                            -XX:+UnlockDiagnosticVMOptions -XX:+PreserveFramePointer -XX:+DumpPerfMapAtExit).";

@@ -97,7 +97,10 @@ impl Beginnings {
                 known.sites.push(site);
             }
         } else if self.0.len() < MOST_OBJECTS {
-            self.0.insert(key, Beginning { how, thread: event.thread, sites: vec![site], is_open: event.kind.begins_wait() });
+            self.0.insert(
+                key,
+                Beginning { how, thread: event.thread, sites: vec![site], is_open: event.kind.begins_wait() },
+            );
         }
     }
 

@@ -17,7 +17,8 @@ pub(super) fn section(digest: &SyncDigest) -> Option<Section> {
     if all.is_empty() {
         return None;
     }
-    let columns = ["barrier", "waits", "waited", "longest", "threads", "rounds", "for the last", "after that"];
+    let columns =
+        ["barrier", "waits", "waited", "longest", "threads", "rounds", "for the last", "after that"];
     let mut table = Table::new(columns).first_rows(2 * FIRST_ROWS).terminal_first(FIRST_ROWS);
     for barrier in all {
         let one = &barrier.figures;
@@ -46,7 +47,10 @@ fn sentence(barrier: &BarrierSummary, names: &SyncNames) -> Text {
     let last = one.last.iter().take(NAMED).map(|last| came_last(last, one.rounds, names));
     last.for_each(|last| words += &format!(" {last}."));
     if one.unfinished_ns > 0 {
-        words += &format!(" {} of the wait was in rounds that were not full when it ended.", time(one.unfinished_ns));
+        words += &format!(
+            " {} of the wait was in rounds that were not full when it ended.",
+            time(one.unfinished_ns)
+        );
     }
     words.into()
 }

@@ -167,7 +167,7 @@ fn critical_path(summary: &SyncSummary) -> Option<Section> {
         ("other jitter", path.other_ns),
         ("sleep", path.slept_ns),
         ("spinning", path.spun_ns),
-        ("blocked, waker unknown", path.blocked_ns),
+        ("waits that ran out, or without a known waker", path.blocked_ns),
     ] {
         let bar = Cell::Bars(vec![ns as f64 / path.length_ns as f64]);
         table.row([name.into(), time(ns), Cell::part(ns, path.length_ns), bar]);

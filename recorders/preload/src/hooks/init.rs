@@ -1,8 +1,8 @@
 //! Where objects are initialised. Those on the heap have no other name.
 
 use crate::real::Object;
-use crate::shared_pages;
 use crate::ring::{self, Event};
+use crate::shared_pages;
 use crate::stack::Caller;
 use libc::c_int;
 use quaver_abi::sync::SyncKind;

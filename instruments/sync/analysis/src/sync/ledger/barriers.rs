@@ -75,7 +75,9 @@ impl Barrier {
         self.figures.rounds += 1;
         self.leaving.extend(round.iter().map(|(thread, _)| (*thread, last_ns)));
         let before_ns = round.iter().rev().nth(1).map(|(_, came_ns)| *came_ns);
-        if let Some(before_ns) = before_ns.filter(|_| self.last.len() < KEPT || self.last.contains_key(&thread)) {
+        if let Some(before_ns) =
+            before_ns.filter(|_| self.last.len() < KEPT || self.last.contains_key(&thread))
+        {
             let last = self.last.entry(thread).or_insert(LastShare { thread, ..LastShare::default() });
             last.rounds += 1;
             last.behind_ns += last_ns - before_ns;

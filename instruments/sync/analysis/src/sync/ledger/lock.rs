@@ -1,9 +1,9 @@
 //! One lock: who waits for it, and what their waiting consists of.
 
+use super::figures::Spending;
 use super::figures::{
     Activity, CallShare, LockFigures, PATTERN_SHARE, PairShare, Pattern, PlaceShare, RootShare, ThreadShare,
 };
-use super::figures::Spending;
 use super::log::{Doing, Piece, Root};
 use super::readers::ReaderHold;
 use super::thread::Thread;
@@ -130,12 +130,16 @@ impl KeptOut {
         // A wait of its own that has not ended is not in its log.
         let waits = owns.call.filter(|call| call.spending == Spending::Lock);
         let unlogged = |piece: &Piece| {
-            let waits = waits.filter(|call| piece.doing == Doing::Unknown && call.entered_ns <= piece.from_ns);
+            let waits =
+                waits.filter(|call| piece.doing == Doing::Unknown && call.entered_ns <= piece.from_ns);
             waits.map_or(piece.doing, |call| Doing::Waited { object: call.object })
         };
         owns.log.cut(owns.id, got_ns, to_ns, |piece| {
             let now_does = unlogged(&piece);
-            let root = Root { activity: if now_does == piece.doing { piece.root.activity } else { Activity::Waited }, ..piece.root };
+            let root = Root {
+                activity: if now_does == piece.doing { piece.root.activity } else { Activity::Waited },
+                ..piece.root
+            };
             let root = lock.owner_did(slice, &Piece { doing: now_does, root, ..piece });
             pieces.push(Piece { doing, root, ..piece });
         });

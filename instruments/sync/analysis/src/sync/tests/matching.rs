@@ -5,8 +5,8 @@ use crate::sync::{KernelKind, Settings, SyncClass, ThreadId};
 use quaver_abi::record::OffCpu;
 use quaver_abi::sync::SyncKind::{
     BarrierEntry, BarrierExit, BroadcastEntry, FutexWaitEntry, FutexWaitExit, FutexWakeEntry, FutexWakeExit,
-    LockEntry, LockExit, PostEntry, PostExit, ReadLockEntry, ReadLockExit, SemWaitEntry, SemWaitExit, SignalEntry,
-    SignalExit, UnlockEntry, WaitEntry, WaitExit,
+    LockEntry, LockExit, PostEntry, PostExit, ReadLockEntry, ReadLockExit, SemWaitEntry, SemWaitExit,
+    SignalEntry, SignalExit, UnlockEntry, WaitEntry, WaitExit,
 };
 use quaver_abi::sync::{SyncOutcome, outcome_flags};
 
