@@ -298,9 +298,17 @@ fn assert_stuck(run: &Run) {
         assert_eq!(lock["patterns"], serde_json::json!(["deadlock"]), "{lock}");
         let pair = ["/deadlock/waiter", "/deadlock/owner"].map(|pointer| number(lock, pointer));
         assert!(pair[0] != pair[1] && pair.iter().all(|one| run.owners.contains(one)), "{lock}");
+        // What an owner does that waits itself: 99 % of it at least, as it came a little later.
+        let waited_ns = number(lock, "/owner_ns/3");
+        assert!(waited_ns * 100 >= number(lock, "/held_ns") * 99, "{lock}");
         let function = lock["waiter_functions"][0]["name"].as_str().expect("it has a name");
         assert!(function.starts_with("want (program.c:"), "{lock}");
     }
+    let advice = run.summary["advice"].as_array().expect("a list");
+    let kinds: Vec<&Value> = advice.iter().map(|one| &one["kind"]).collect();
+    assert_eq!(kinds, ["lock-order"], "shorter holds end no deadlock");
+    let change = advice[0]["change"].as_str().expect("words");
+    assert!(change.contains("left") && change.contains("right"), "{change}");
     assert!(run.page.contains("Deadlock: for the last"), "{}", run.page);
     let unnamed = run.summary["contention"]["unnamed"].as_array().expect("a list");
     let of_program = |words: &&Value| words.as_str().is_some_and(|words| words.contains("program"));

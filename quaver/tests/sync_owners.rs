@@ -348,6 +348,42 @@ int main(void)
 }
 "#;
 
+/// `tardy` comes last to each round, 3 ms after `middle`.
+const ROUNDS: &str = r#"
+static pthread_barrier_t round_end;
+static void *run(void *name)
+{
+	static long came[3];
+	long who = *(char *)name - '0', behind = 0, owed = 0;
+	pthread_setname_np(pthread_self(), (char *)name + 1);
+	for (int i = 0; i < 40; i++) {
+		usleep(who == 2 ? 4000 : who == 1 ? 1000 : 200);
+		came[who] = now();
+		TIMED(pthread_barrier_wait(&round_end));
+		behind += came[2] - came[1];
+		owed += 2 * came[2] - came[1] - came[0];
+		pthread_barrier_wait(&begin);
+	}
+	if (who == 2)
+		printf("owner %d\nheld %ld\nowed %ld\n", own_number(), behind, owed);
+	printf("%d %ld\n", own_number(), waited);
+	return name;
+}
+int main(void)
+{
+	pthread_t threads[3];
+	char *names[] = { "0early", "1middle", "2tardy" };
+	setvbuf(stdout, 0, _IOLBF, 0);
+	pthread_barrier_init(&begin, 0, 3);
+	pthread_barrier_init(&round_end, 0, 3);
+	for (int i = 0; i < 3; i++)
+		pthread_create(&threads[i], 0, run, names[i]);
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], 0);
+	return 0;
+}
+"#;
+
 /// A run of one of them.
 struct Run {
     /// What the threads waited by their own clocks, together.
@@ -356,6 +392,8 @@ struct Run {
     owner: Option<u64>,
     /// How long that is, where the program says so.
     held_ns: Option<u64>,
+    /// How long the others waited for it, where the program says so.
+    owed_ns: Option<u64>,
     summary: Value,
     page: String,
 }
@@ -380,6 +418,7 @@ impl Run {
             own_ns,
             owner: number_after("owner "),
             held_ns: number_after("held "),
+            owed_ns: number_after("owed "),
             summary: bench.summary(),
             page,
         }
@@ -498,4 +537,25 @@ fn a_signal_before_its_waiter_is_told() {
     assert_eq!((count("/timed_out/count"), count("/unheard_before/count")), (8, 8), "{ready}");
     assert_eq!(ready["waiter_functions"][0]["name"], "wait_blindly (program)", "{ready}");
     assert!(run.page.contains("it was signalled while nobody waited"), "{}", run.page);
+}
+
+#[test]
+fn who_comes_last_to_a_barrier_is_named_with_what_that_cost() {
+    let _alone = before_others();
+    let run = Run::of(ROUNDS, &["--tier", "user"]);
+    let all = run.summary["contention"]["barriers"].as_array().expect("a list");
+    let one = all.iter().find(|one| one["name"] == "round_end").expect("it was waited at");
+    run.assert_waited(&one["wait"]);
+    let count = |pointer: &str| number(one, pointer);
+    let counts = (count("/wait/count"), count("/rounds"), count("/last/0/rounds"), count("/threads"));
+    assert_eq!(counts, (120, 40, 40, 3), "{one}");
+    assert_eq!(count("/last/0/thread"), run.owner.expect("it says so"), "{one}");
+    assert!(near(count("/last/0/behind_ns"), run.held_ns.expect("it says so")), "{:?}: {one}", run.held_ns);
+    assert!(near(count("/last/0/total_ns"), run.owed_ns.expect("it says so")), "{:?}: {one}", run.owed_ns);
+    assert_eq!(count("/for_last_ns") + count("/after_ns"), count("/wait/total_ns"), "{one}");
+    assert_eq!(one["waiter_functions"][0]["name"], "run (program)", "{one}");
+    let advice = run.summary["advice"].as_array().expect("a list");
+    let balance = advice.iter().find(|one| one["kind"] == "balance").expect("one thread holds up all");
+    assert!(balance["change"].as_str().is_some_and(|words| words.contains("tardy")), "{balance}");
+    assert!(run.page.contains("at barriers for the last to come"), "{}", run.page);
 }

@@ -400,6 +400,70 @@ fn a_semaphore_has_a_row_beside_the_locks() {
     assert!(number(lock, "/wait/total_ns").abs_diff(own_ns) * 50 <= own_ns, "{own_ns}: {lock}");
 }
 
+/// Who gives a semaphore back often takes it again before the thread that was woken runs.
+const TAKEN_AGAIN: &str = r#"
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+static sem_t gate;
+static long posted;
+static long now(void)
+{
+	struct timespec time;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1000000000L + time.tv_nsec;
+}
+static void *run(void *unused)
+{
+	long after = 0, waits = 0;
+	for (int i = 0; i < 60; i++) {
+		if (sem_trywait(&gate)) {
+			long from = now();
+			sem_wait(&gate);
+			after += now() - (posted > from ? posted : from);
+			waits++;
+		}
+		usleep(700);
+		posted = now();
+		sem_post(&gate);
+		if (i % 3 == 2)
+			usleep(500);
+	}
+	printf("%ld %ld\n", after, waits);
+	return unused;
+}
+int main(void)
+{
+	pthread_t threads[4];
+	sem_init(&gate, 0, 1);
+	for (int i = 0; i < 4; i++)
+		pthread_create(&threads[i], 0, run, 0);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], 0);
+	return 0;
+}
+"#;
+
+#[test]
+fn a_post_that_another_thread_took_is_not_what_the_waiter_was_late_after() {
+    if !privileged("who woke the waiters of a semaphore") {
+        return;
+    }
+    let _alone = before_others();
+    let bench = Bench::of_text(TAKEN_AGAIN, &[]);
+    let run = Run::of(&bench.run(&["--threshold", "1ns", "--count-all"]), bench.summary());
+    let classes = run.summary["results"]["classes"].as_array().expect("a list");
+    let waits = classes.iter().find(|one| one["class"] == "signal-wait").expect("it is there");
+    let own_ns: u64 = run.own.iter().map(|one| one.0).sum();
+    let own_waits: u64 = run.own.iter().map(|one| one.1).sum();
+    assert_eq!(number(&run.words()[0], "/wait/count"), own_waits);
+    // With the first post after its beginning for each wait, it is a hundred times as much.
+    let found_ns = number(waits, "/late/total_ns");
+    assert!(found_ns <= 2 * own_ns, "{found_ns} ns found, {own_ns} ns by its own clock: {}", run.page);
+}
+
 #[test]
 fn without_the_kernels_side_who_woke_is_inferred() {
     let _alone = before_others();

@@ -17,6 +17,7 @@
 //! | `ring` | a thread's ring: where a record goes |
 //! | `segment` | the file: made, grown by chunks, ended |
 //! | `shared` | objects of several processes |
+//! | `shared_pages` | spin locks of several processes |
 //! | `start` | whether, when and under which name recording begins |
 //! | `image` | constructor, destructor and the child of a fork |
 //! | `code` | which addresses are code, for stacks |
@@ -50,6 +51,7 @@ mod ring;
 mod samples;
 mod segment;
 mod shared;
+mod shared_pages;
 mod stack;
 mod start;
 mod system;

@@ -2,8 +2,9 @@
 //! them back is recorded.
 //!
 //! Whether an object is shared stands in the object itself: glibc's layout, the same on x86-64 and arm64 since 2.21
-//! (`struct_mutex.h`, `struct_rwlock.h`, `struct new_sem`). Other C libraries are not asked.
+//! (`struct_mutex.h`, `struct_rwlock.h`, `struct new_sem`). Other C libraries are not asked. Of spin locks see [`shared_pages`].
 
+use crate::shared_pages;
 use quaver_abi::sync::{OWNER_SHIFT, SyncObject};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -28,7 +29,7 @@ pub(crate) fn is_lock(address: usize, object: SyncObject) -> bool {
     match object {
         SyncObject::Mutex => word(address, MUTEX_KIND_OFFSET) & SHARED_MUTEX != 0,
         SyncObject::ReadWrite => word(address, READ_WRITE_SHARED_OFFSET) != 0,
-        SyncObject::Spin => false,
+        SyncObject::Spin => shared_pages::has(address),
     }
 }
 

@@ -252,6 +252,27 @@ pub(crate) fn read_by_parts(path: &std::ffi::CStr, mut take: impl FnMut(u8)) {
     unsafe { libc::close(file) };
 }
 
+/// The same without the C library, in which a thread may be cancelled.
+pub(crate) fn read_without_library(path: &std::ffi::CStr, mut take: impl FnMut(u8)) {
+    let (here, flags) = (libc::AT_FDCWD as usize, (libc::O_RDONLY | libc::O_CLOEXEC) as usize);
+    // SAFETY: a C string; the descriptor is closed below.
+    let file = unsafe { raw_system_call(libc::SYS_openat as usize, here, path.as_ptr() as usize, flags, 0) };
+    if file < 0 {
+        return;
+    }
+    let file = file as usize;
+    let mut part = [0_u8; 1024];
+    loop {
+        let at = part.as_mut_ptr() as usize;
+        // SAFETY: the part is valid for its length.
+        let got = unsafe { raw_system_call(libc::SYS_read as usize, file, at, part.len(), 0) };
+        let Some(read) = part.get(..got.max(0) as usize).filter(|read| !read.is_empty()) else { break };
+        read.iter().for_each(|octet| take(*octet));
+    }
+    // SAFETY: opened above.
+    unsafe { raw_system_call(libc::SYS_close as usize, file, 0, 0, 0) };
+}
+
 /// Writes all bytes to a descriptor, as far as it takes them.
 pub(crate) fn write_all(file: c_int, mut octets: &[u8]) {
     while !octets.is_empty() {

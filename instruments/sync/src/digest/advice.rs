@@ -1,6 +1,6 @@
 //! What to change in a program or on its host, each with the figures of this run that bear it out. Nothing is advised without.
 
-use super::contention::{ConditionSummary, ContentionSummary, LockSummary};
+use super::contention::{BarrierSummary, ConditionSummary, ContentionSummary, LockSummary};
 use super::names::SyncNames;
 use super::shares::Share;
 use super::words::WordSummary;
@@ -19,6 +19,8 @@ const LEADS: f64 = 0.25;
 const OFTEN: f64 = 0.1;
 /// Waits for a lock from which on their mean says something.
 const ENOUGH_WAITS: u64 = 50;
+/// Rounds of a barrier from which on it matters who came last.
+const ENOUGH_ROUNDS: u64 = 4;
 /// Part of late waits that threads' moves between CPUs need.
 const MOVED: f64 = 0.1;
 
@@ -26,7 +28,7 @@ const MOVED: f64 = 0.1;
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Advice {
     /// What kind of change, in one word: `shorten-hold`, `sleep-outside`, `split-lock`, `batch`, `priority-inheritance`,
-    /// `lock-not-try`, `contended-word`, `signal-one`, `more-cpus`, `others-off`, `quota`, `pin`, `spin-less`.
+    /// `lock-not-try`, `lock-order`, `contended-word`, `signal-one`, `balance`, `more-cpus`, `others-off`, `quota`, `pin`, `spin-less`.
     pub kind: &'static str,
     /// What to do.
     pub change: String,
@@ -49,6 +51,7 @@ pub(super) fn of(contention: &ContentionSummary, causes: &[CauseFigures], names:
     let lived_ns = lived_ns(contention);
     all.extend(contention.words.iter().filter_map(|word| contended_word(word, lived_ns, names)));
     all.extend(contention.conditions.iter().filter_map(signal_one));
+    all.extend(contention.barriers.iter().filter_map(|barrier| balance(barrier, contention, names)));
     all.extend(
         [
             more_cpus(contention),
@@ -71,6 +74,9 @@ fn of_lock(lock: &LockSummary, contention: &ContentionSummary, names: &SyncNames
     let mut all = Vec::new();
     let name = &lock.name;
     let one = &lock.figures;
+    if one.deadlock.is_some() {
+        return lock_order(lock, contention, names).into_iter().collect();
+    }
     // Less work below a lock that nobody waits for is less work, and no matter of the lock.
     let matters = one.wait.total_ns as f64 >= MATTERS * lived_ns(contention) as f64;
     let halved = lock.gain.map(|gain| gain.hold_halved).filter(|gain| matters && *gain >= WORTH);
@@ -124,6 +130,31 @@ fn of_lock(lock: &LockSummary, contention: &ContentionSummary, names: &SyncNames
     all
 }
 
+/// Locks that threads waited for in a circle. The first of them has the advice.
+fn lock_order(lock: &LockSummary, contention: &ContentionSummary, names: &SyncNames) -> Option<Advice> {
+    let mut circle = vec![(lock, lock.figures.deadlock?)];
+    while let Some((_, pair)) = circle.last().copied().filter(|(_, pair)| pair.owner != circle[0].1.waiter) {
+        let waits = |one: &&LockSummary| one.figures.deadlock.is_some_and(|next| next.waiter == pair.owner);
+        let next = contention.locks.iter().find(waits).filter(|_| circle.len() < contention.locks.len())?;
+        circle.push((next, next.figures.deadlock?));
+    }
+    let first =
+        contention.locks.iter().find(|one| circle.iter().any(|(other, _)| std::ptr::eq(*one, *other)));
+    if !first.is_some_and(|first| std::ptr::eq(first, lock)) {
+        return None;
+    }
+    let all: Vec<&str> = circle.iter().map(|(lock, _)| &*lock.name).collect();
+    let change = match all[..] {
+        [own] => format!("Do not get {own} again in a thread that has it, or make it recursive."),
+        _ => format!("Get {} in the same order in all threads.", all.join(" and ")),
+    };
+    let waits = circle.iter().map(|(lock, pair)| {
+        let (waiter, owner) = (names.thread(pair.waiter), names.thread(pair.owner));
+        format!("To its end, {waiter} waited {} for {}, which {owner} had.", time(pair.total_ns), lock.name)
+    });
+    Some(Advice { kind: "lock-order", change, gain: None, at_most: false, evidence: waits.collect() })
+}
+
 /// A lock whose owner is kept from its CPU by threads less urgent than its waiters. At the end of a chain each lock on the way has to
 /// pass the priority on.
 fn inherit(lock: &LockSummary, contention: &ContentionSummary, names: &SyncNames) -> Option<Advice> {
@@ -167,7 +198,8 @@ fn way<'a>(lock: &'a LockSummary, contention: &'a ContentionSummary) -> Vec<&'a 
 fn batch(lock: &LockSummary, contention: &ContentionSummary) -> Option<Advice> {
     let one = &lock.figures;
     let hold_ns = one.hold.mean_ns()?;
-    let hand_over_ns = one.handed_over_ns as f64 / one.contended.max(1) as f64;
+    // How long it lay unheld each time, however many waited then.
+    let hand_over_ns = one.hand_over.mean_ns()?;
     let matters = one.handed_over_ns as f64 >= MATTERS * lived_ns(contention) as f64;
     let leads = one.handed_over_ns as f64 >= LEADS * one.wait.total_ns as f64;
     let often = one.contended_share().is_some_and(|share| share >= OFTEN);
@@ -178,7 +210,7 @@ fn batch(lock: &LockSummary, contention: &ContentionSummary) -> Option<Advice> {
         at_most: false,
         evidence: vec![format!(
             "It was handed over {}, which took {} on average. It was held for {}.",
-            Cell::several(one.contended, "time"),
+            Cell::several(one.hand_over.count, "time"),
             Cell::FineDuration(hand_over_ns),
             Cell::FineDuration(hold_ns)
         )],
@@ -251,6 +283,25 @@ fn signal_one(condition: &ConditionSummary) -> Option<Advice> {
             Cell::several(one.signals, "signal"),
             Cell::several(one.woken, "time"),
             Cell::several(one.again, "time")
+        )],
+    })
+}
+
+/// A barrier to which the same thread comes last again and again.
+fn balance(barrier: &BarrierSummary, contention: &ContentionSummary, names: &SyncNames) -> Option<Advice> {
+    let last = barrier.figures.last.iter().max_by_key(|last| last.behind_ns)?;
+    let gain = last.behind_ns as f64 / contention.replay.recorded_ns.max(1) as f64;
+    (gain >= WORTH && last.rounds >= ENOUGH_ROUNDS).then(|| Advice {
+        kind: "balance",
+        change: format!("Give {} less to do before {}.", names.thread(last.thread), barrier.name),
+        gain: Some(gain),
+        at_most: true,
+        evidence: vec![format!(
+            "It came last in {} of {}, {} after the one before it in all. Others waited {} for it.",
+            Cell::Count(last.rounds),
+            Cell::several(barrier.figures.rounds, "round"),
+            time(last.behind_ns),
+            time(last.total_ns)
         )],
     })
 }

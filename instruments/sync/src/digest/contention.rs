@@ -6,7 +6,9 @@ use super::shares::{Share, shares};
 use super::words::{self, WordSummary};
 use quaver_host::names::system_call_name;
 use quaver_sync_analysis::replay::{Gains, LockGain};
-use quaver_sync_analysis::sync::{ConditionFigures, Contention, LockFigures, Sums, ThreadTime};
+use quaver_sync_analysis::sync::{
+    BarrierFigures, ConditionFigures, Contention, LockFigures, Sums, ThreadTime,
+};
 use quaver_view::Cell;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -31,6 +33,9 @@ pub struct ContentionSummary {
     /// The conditions that were waited for longest.
     #[serde(default)]
     pub conditions: Vec<ConditionSummary>,
+    /// The barriers that threads waited at for longest.
+    #[serde(default)]
+    pub barriers: Vec<BarrierSummary>,
     /// Time in run queues behind threads of the program itself, of all threads, nanoseconds.
     pub crowded_ns: u64,
     /// The locks that were waited for longest.
@@ -112,6 +117,20 @@ pub struct ConditionSummary {
     pub figures: ConditionFigures,
 }
 
+/// One barrier.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct BarrierSummary {
+    /// What it is called.
+    pub name: String,
+    /// Functions that waited at it.
+    pub waiter_functions: Vec<Share>,
+    /// `waiter_functions`, each with who called it where that is known.
+    pub waiter_chains: Vec<Share>,
+    /// Its figures.
+    #[serde(flatten)]
+    pub figures: BarrierFigures,
+}
+
 /// One thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ThreadSummary {
@@ -166,7 +185,13 @@ pub(super) fn name(found: Contention, gains: Gains, names: &SyncNames) -> Conten
             figures,
         }
     };
-    let thread = |time: ThreadTime| ThreadSummary { name: names.thread(time.thread), time };
+    let barrier = |figures: BarrierFigures| BarrierSummary {
+        name: object(figures.process, figures.address),
+        waiter_functions: shares(&figures.waiter_sites, &function),
+        waiter_chains: shares(&figures.waiter_sites, &chain),
+        figures,
+    };
+    let thread = |time: ThreadTime| ThreadSummary { name: names.thread_of(time.process, time.thread), time };
     let locks = found.locks.into_iter().map(lock).collect();
     let word = |figures| WordSummary::of(figures, names);
     let words: Vec<WordSummary> = found.words.into_iter().map(word).collect();
@@ -184,6 +209,7 @@ pub(super) fn name(found: Contention, gains: Gains, names: &SyncNames) -> Conten
                 figures,
             })
             .collect(),
+        barriers: found.barriers.into_iter().map(barrier).collect(),
         crowded_ns: found.crowded_ns,
         locks,
         locks_left_out: found.locks_left_out,

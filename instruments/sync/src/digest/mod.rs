@@ -19,7 +19,7 @@ mod words;
 
 pub use advice::Advice;
 pub use compensation::{CompensationFacts, PolicyFacts};
-pub use contention::{ConditionSummary, ContentionSummary, LockSummary, ThreadSummary};
+pub use contention::{BarrierSummary, ConditionSummary, ContentionSummary, LockSummary, ThreadSummary};
 pub use facts::{KernelFacts, SyncFacts, UprobeFacts, set_facts};
 use names::FutexWords;
 pub use names::SyncNames;
@@ -241,7 +241,11 @@ fn measure(directory: &Path, facts: &SyncFacts, kernel: Option<&Path>) -> anyhow
     images.iter().for_each(|image| protocol.lost(image.facts().records_lost));
     let mut trace = replay.finish(ledger.kernel_seen());
     let contention = ledger.finish(contention::LISTED, &ends(facts, &images));
-    let gains = trace.gains(&contention::worth_changing(&contention));
+    let mut gains = trace.gains(&contention::worth_changing(&contention));
+    if contention.locks.iter().any(|lock| lock.deadlock.is_some()) {
+        let reason = Some("a deadlock kept the run from its end".to_owned());
+        gains = Gains { cpus_doubled: None, no_delay: None, reason, locks: Vec::new(), ..gains };
+    }
     let (results, watcher) = protocol.finish_with_observer();
     Ok(Measured {
         images,

@@ -3,7 +3,7 @@
 
 use super::callers::{Callers, Chains, SHOWN};
 use super::images::Image;
-use super::origins::{Beginnings, Origin};
+use super::origins::{Beginning, Beginnings, Origin};
 use super::shared::SharedMemory;
 use crate::record::java::{self, PerfMap};
 use crate::record::maps::MemoryMap;
@@ -13,7 +13,7 @@ use crate::record::unwind::Unwinder;
 use anyhow::Context;
 use quaver_abi::sync::SyncKind;
 use quaver_sync_analysis::lanes::Span;
-use quaver_sync_analysis::sync::{Contention, SHARED_ADDRESS, SyncEvent, SyncResults, ThreadId};
+use quaver_sync_analysis::sync::{Contention, SHARED_ADDRESS, SyncEvent, SyncResults, ThreadId, WordUse};
 use quaver_view::Cell;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -157,10 +157,15 @@ impl SyncNames {
 
     /// What a thread is called, with its number.
     pub fn thread(&self, thread: ThreadId) -> String {
-        match self.0.iter().find_map(|image| image.threads.get(&thread.0)) {
-            Some(name) => format!("{name} ({})", thread.0),
-            None => format!("thread {}", thread.0),
-        }
+        // Of a thread that became another program, what it was last.
+        let name = self.0.iter().rev().find_map(|image| image.threads.get(&thread.0));
+        name.map_or_else(|| format!("thread {}", thread.0), |name| format!("{name} ({})", thread.0))
+    }
+
+    /// What a thread of this process image is called there.
+    pub fn thread_of(&self, process: u16, thread: ThreadId) -> String {
+        let name = self.0.get(usize::from(process)).and_then(|image| image.threads.get(&thread.0));
+        name.map_or_else(|| self.thread(thread), |name| format!("{name} ({})", thread.0))
     }
 
     /// The names of a run that was analysed before.
@@ -229,11 +234,11 @@ impl FutexWords {
         word.wakes_all += u64::from(wakes && event.detail > 1);
     }
 
-    fn label(&self, process: u16, address: u64, symbols: &mut Symbolizer) -> Option<String> {
+    fn label(&self, process: u16, address: u64, is_signal: bool, symbols: &mut Symbolizer) -> Option<String> {
         let word = self.0.get(&(process, address))?;
         let file = symbols.file(word.call_site - 1)?;
         let function = symbols.caller(word.call_site)?;
-        word.label(&file, &function)
+        word.label(&file, &function, is_signal)
     }
 }
 
@@ -260,7 +265,10 @@ impl Sources<'_> {
         let longest = self.results.longest.iter().map(|wait| (wait.process, wait.object));
         let drawn = self.spans.iter().map(|span| (span.process, span.object));
         let words = self.contention.words.iter().map(|one| (one.process, one.address));
-        late.chain(longest).chain(drawn).chain(of_locks).chain(nested).chain(words)
+        let conditions = self.contention.conditions.iter().map(|one| (one.process, one.address));
+        let barriers = self.contention.barriers.iter().map(|one| (one.process, one.address));
+        let others = words.chain(conditions).chain(barriers);
+        late.chain(longest).chain(drawn).chain(of_locks).chain(nested).chain(others)
     }
 
     /// Image and address of each place that a call returns to.
@@ -268,7 +276,8 @@ impl Sources<'_> {
         let locks = self.contention.locks.iter();
         let words = self.contention.words.iter().flat_map(|one| &one.waiter_sites);
         let conditions = self.contention.conditions.iter().flat_map(|one| &one.waiter_sites);
-        let words = words.chain(conditions);
+        let barriers = self.contention.barriers.iter().flat_map(|one| &one.waiter_sites);
+        let words = words.chain(conditions).chain(barriers);
         let sites = locks.flat_map(|one| one.owner_sites.iter().chain(&one.waiter_sites)).chain(words);
         let of_locks = sites.map(|one| (one.process, one.address));
         let late = self.results.call_sites.iter().map(|one| (one.process, one.address));
@@ -276,6 +285,12 @@ impl Sources<'_> {
         let longest =
             waits.flat_map(|one| [(one.process, one.call_site), (one.process, one.waker_call_site)]);
         late.chain(longest).chain(of_locks)
+    }
+
+    /// A futex word by which threads wake others and do not wait themselves.
+    fn is_signal(&self, process: u16, address: u64) -> bool {
+        let word = self.contention.words.iter().find(|one| (one.process, one.address) == (process, address));
+        word.is_some_and(|word| word.used_like() == WordUse::Signal)
     }
 
     /// Threads of others that kept owners from their CPUs.
@@ -305,7 +320,7 @@ pub(super) fn look_up(
         let mut symbols = Symbolizer::new(MemoryMap::parse(&text.unwrap_or_default()));
         let mut image = ImageNames::default();
         if let Some(recorded) = sources.images.get(at) {
-            image.threads = thread_names(recorded, &mut symbols);
+            image.threads = thread_names(recorded, sources.images.len() == 1, &mut symbols);
         }
         let chains = sources.chains.get(at);
         let generated = sources.images.get(at).map(generated).unwrap_or_default();
@@ -316,11 +331,22 @@ pub(super) fn look_up(
             }
         }
         for address in objects {
-            let label = sources.words.label(at as u16, address, &mut symbols);
+            let is_signal = sources.is_signal(at as u16, address);
+            let label = sources.words.label(at as u16, address, is_signal, &mut symbols);
             image.runtimes.extend(label.clone().map(|label| (address, label)));
-            let parts: Vec<String> = [label, symbols.name(address)].into_iter().flatten().collect();
-            let named = symbols.is_named(address) || address & SHARED_ADDRESS != 0;
-            let origin = (!named).then(|| image.origin(at as u16, address, sources.beginnings, &mut symbols));
+            let name = symbols.name(address);
+            let is_pooled = name.as_ref().is_some_and(|name| name.contains("__waiter_pool_base"));
+            let name = if is_pooled { Some(POOL_WORD.to_owned()) } else { name };
+            let parts: Vec<String> = [label, name].into_iter().flatten().collect();
+            let named = !is_pooled && symbols.is_named(address) || address & SHARED_ADDRESS != 0;
+            let begun = sources.beginnings.of(at as u16, address).filter(|_| !named);
+            let origin = begun.map(|begun| {
+                let site = begun.sites.first().filter(|(image, _)| usize::from(*image) == at)?.1;
+                if let Some(sites) = chains.and_then(|chains| chains.of(site)) {
+                    image.name_chain(site, sites, &generated, &mut symbols);
+                }
+                image.origin(begun, site, &mut symbols)
+            });
             image.origins.extend(origin.flatten().map(|origin| (address, origin)));
             if !parts.is_empty() {
                 image.objects.insert(address, parts.join(", "));
@@ -400,17 +426,14 @@ impl ImageNames {
     }
 
     /// Where an object comes from.
-    fn origin(
-        &mut self,
-        process: u16,
-        address: u64,
-        all: &Beginnings,
-        symbols: &mut Symbolizer,
-    ) -> Option<Origin> {
-        let begun = all.of(process, address)?;
-        let site = begun.sites.first().filter(|(image, _)| *image == process)?.1;
-        self.name_call(site, symbols);
-        let site = self.lines.get(&site).or_else(|| self.callers.get(&site))?.clone();
+    fn origin(&mut self, begun: &Beginning, site: u64, symbols: &mut Symbolizer) -> Option<Origin> {
+        let site = match self.functions.get(&site).and_then(|functions| functions.first()) {
+            Some(function) => function.clone(),
+            None => {
+                self.name_call(site, symbols);
+                self.lines.get(&site).or_else(|| self.callers.get(&site))?.clone()
+            }
+        };
         let thread = match self.threads.get(&begun.thread.0) {
             Some(name) => format!("{name} ({})", begun.thread.0),
             None => format!("thread {}", begun.thread.0),
@@ -421,15 +444,16 @@ impl ImageNames {
 }
 
 /// By number, what the threads of an image are called: by their own name where it is not that of the program, else by the
-/// function that they started in.
-fn thread_names(image: &Image, symbols: &mut Symbolizer) -> BTreeMap<u32, String> {
+/// function that they started in. The initial thread of each of several programs has the program's name.
+fn thread_names(image: &Image, is_only_one: bool, symbols: &mut Symbolizer) -> BTreeMap<u32, String> {
     let program = image.threads().iter().find(|thread| thread.initial).map(|thread| thread.name.clone());
     let mut named = BTreeMap::new();
     for thread in image.threads() {
         let own =
             (!thread.name.is_empty() && Some(&thread.name) != program.as_ref()).then(|| thread.name.clone());
         let name = own.or_else(|| match thread.initial {
-            true => Some("main".to_owned()),
+            true if is_only_one || thread.name.is_empty() => Some("main".to_owned()),
+            true => Some(thread.name.clone()),
             false => start_routine(thread.start_routine, symbols),
         });
         if let Some(name) = name {
@@ -447,6 +471,8 @@ fn start_routine(address: u64, symbols: &mut Symbolizer) -> Option<String> {
     (!says_nothing).then_some(name)
 }
 
+/// Where threads wait for an object of C++ that has no word for it, such as a barrier.
+const POOL_WORD: &str = "word of the library's pool";
 /// Why functions of Java have no names.
 const NO_PERF_MAP: &str = "Functions of Java have no names: it left no map of its code (start it with \
                            -XX:+UnlockDiagnosticVMOptions -XX:+PreserveFramePointer -XX:+DumpPerfMapAtExit).";

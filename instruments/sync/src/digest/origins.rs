@@ -58,8 +58,11 @@ impl Origin {
 pub(super) struct Beginning {
     pub(super) how: FirstDeed,
     pub(super) thread: ThreadId,
-    /// Process image and return address of the first deed, then of further initialisations.
+    /// Process image and return address of the first deed, then of further initialisations. Of a wait it is where its end says that
+    /// it was called from.
     pub(super) sites: Vec<(u16, u64)>,
+    /// The first deed is a wait of that thread, which goes on.
+    is_open: bool,
 }
 
 /// Objects of a run, by process image and address.
@@ -69,6 +72,17 @@ pub(super) struct Beginnings(BTreeMap<(u16, u64), Beginning>);
 impl Beginnings {
     /// Keeps the first event of each object that says where its call returns to.
     pub(super) fn event(&mut self, event: &SyncEvent) {
+        let key = (if event.object & SHARED_ADDRESS == 0 { event.process } else { 0 }, event.object);
+        let site = (event.process, event.call_site);
+        if event.kind.ends_wait()
+            && let Some(first) =
+                self.0.get_mut(&key).filter(|first| first.is_open && first.thread == event.thread)
+        {
+            first.is_open = false;
+            if event.call_site != 0 && first.how == FirstDeed::Used {
+                first.sites = vec![site];
+            }
+        }
         let how = match event.kind {
             SyncKind::Initialised => FirstDeed::Initialised,
             SyncKind::Taken => FirstDeed::Used,
@@ -78,14 +92,15 @@ impl Beginnings {
         if event.call_site == 0 {
             return;
         }
-        let key = (if event.object & SHARED_ADDRESS == 0 { event.process } else { 0 }, event.object);
-        let site = (event.process, event.call_site);
         if let Some(known) = self.0.get_mut(&key) {
             if how == FirstDeed::Initialised && !known.sites.contains(&site) && known.sites.len() < 16 {
                 known.sites.push(site);
             }
         } else if self.0.len() < MOST_OBJECTS {
-            self.0.insert(key, Beginning { how, thread: event.thread, sites: vec![site] });
+            self.0.insert(
+                key,
+                Beginning { how, thread: event.thread, sites: vec![site], is_open: event.kind.begins_wait() },
+            );
         }
     }
 

@@ -72,13 +72,15 @@ pub struct FutexWord {
 
 impl FutexWord {
     /// `OpenMP (libgomp) barrier`: the runtime that calls from a function of a file, and what the word is to it. None where the
-    /// caller is no runtime that is known. The role is left out where nobody was seen to wake the word.
-    pub fn label(&self, file: &str, function: &str) -> Option<String> {
+    /// caller is no runtime that is known. The role is left out where nobody was seen to wake the word. `is_signal`: those who wake
+    /// did not wait on it, so that it is no lock.
+    pub fn label(&self, file: &str, function: &str, is_signal: bool) -> Option<String> {
         let fits = |one: &&Runtime| file.starts_with(one.file) && function.contains(one.function);
         let runtime = RUNTIMES.iter().find(fits)?;
         let role = match (self.wakes_one, self.wakes_all) {
             _ if runtime.one == runtime.all => runtime.one,
             (0, 0) => return Some(runtime.name.to_owned()),
+            (one, all) if one >= all && is_signal => "wait",
             (one, all) if one >= all => runtime.one,
             _ => runtime.all,
         };
@@ -124,12 +126,14 @@ mod tests {
     fn a_word_is_named_after_who_waits_and_how_it_is_woken() {
         let word =
             |wakes_one, wakes_all| FutexWord { call_site: 1, wakes_one, wakes_all, ..FutexWord::default() };
-        let label = |word: FutexWord, file, function| word.label(file, function).unwrap_or_default();
+        let label = |word: FutexWord, file, function| word.label(file, function, false).unwrap_or_default();
         assert_eq!(
             label(word(0, 5), "libgomp.so.1.0.0", "libgomp.so.1.0.0+0x1e0"),
             "OpenMP (libgomp) barrier"
         );
         assert_eq!(label(word(5, 0), "libgomp.so.1.0.0", ""), "OpenMP (libgomp) lock");
+        let signal = word(5, 0).label("libgomp.so.1.0.0", "", true);
+        assert_eq!(signal.as_deref(), Some("OpenMP (libgomp) wait"));
         assert_eq!(label(word(0, 0), "libgomp.so.1.0.0", ""), "OpenMP (libgomp)");
         let rust = "_ZN3std3sys4sync5mutex5futex5Mutex14lock_contended17h0E";
         assert_eq!(label(word(3, 0), "server", rust), "Rust lock");
@@ -139,7 +143,7 @@ mod tests {
         assert_eq!(label(word(1, 0), "python3.11", "PyThread_acquire_lock_timed"), "Python threading.Lock");
         assert_eq!(used_like(&label(word(1, 0), "server", rust)), Some(WordUse::Lock));
         assert_eq!(used_like("Python threading.Lock"), None);
-        assert_eq!(word(1, 0).label("server", "main"), None);
+        assert_eq!(word(1, 0).label("server", "main", false), None);
         assert_eq!(of_files(["libgomp.so.1", "libc.so.6", "prog"].into_iter()), ["OpenMP (libgomp)"]);
     }
 }

@@ -14,6 +14,9 @@ const TRIED: &str = "tried";
 /// A part of a wait below this share is not worth words.
 const WORTH_TELLING: f64 = 0.05;
 
+/// A part below this share changes no digit of the verdict.
+const WORTH_SAYING: f64 = 0.005;
+
 /// How often a lock was got, as exactly as that is known.
 fn got(lock: &LockFigures) -> Cell {
     let times = Cell::Count(lock.contended + lock.free);
@@ -278,7 +281,7 @@ pub(super) fn verdict(summary: &SyncSummary, names: &SyncNames) -> Option<Text> 
         None => lock.map(|lock| worst_of_locks(lock, names)),
     };
     let inferred = match contention.lock_like_wait.total_ns {
-        0 => String::new(),
+        ns if (ns as f64) < WORTH_SAYING * whole_ns as f64 || ns == 0 => String::new(),
         ns if ns == whole_ns => " (inferred)".to_owned(),
         ns => format!(" ({} of it inferred)", Cell::part(ns, whole_ns)),
     };

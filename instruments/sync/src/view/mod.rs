@@ -1,6 +1,7 @@
 //! The document of `quaver sync`: threads over time with who woke whom, the six classes, who was late and why.
 
 mod advice;
+mod barriers;
 mod contention;
 mod drawings;
 mod late;
@@ -33,6 +34,7 @@ pub fn document(digest: &SyncDigest) -> Document {
         contention::locks(digest),
         words::others(digest),
         words::conditions(digest),
+        barriers::section(digest),
         late::offenders("objects", "Locks and conditions", "late operations by object", &summary.objects),
         summary.facts.call_sites.then_some(&summary.call_sites).and_then(|sites| {
             late::offenders("call-sites", "Call sites", "late operations by calling function", sites)
@@ -91,6 +93,10 @@ fn verdict(digest: &SyncDigest) -> Option<Text> {
         return None;
     }
     let waited = contention::verdict(summary, &digest.names);
+    let waited = match (waited, barriers::verdict(summary, &digest.names)) {
+        (Some(waited), Some(met)) => Some(text!("{met} {waited}")),
+        (waited, met) => waited.or(met),
+    };
     if results.late.count == 0 {
         let threshold = time(results.settings.threshold_ns);
         return Some(match waited {
@@ -161,7 +167,7 @@ fn critical_path(summary: &SyncSummary) -> Option<Section> {
         ("other jitter", path.other_ns),
         ("sleep", path.slept_ns),
         ("spinning", path.spun_ns),
-        ("blocked, waker unknown", path.blocked_ns),
+        ("waits that ran out, or without a known waker", path.blocked_ns),
     ] {
         let bar = Cell::Bars(vec![ns as f64 / path.length_ns as f64]);
         table.row([name.into(), time(ns), Cell::part(ns, path.length_ns), bar]);

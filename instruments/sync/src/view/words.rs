@@ -86,7 +86,7 @@ fn wakers(all: &[WakerShare], names: &SyncNames) -> String {
 }
 
 /// How long it was waited for, and where.
-fn waited(name: &str, ns: u64, functions: &[Share]) -> String {
+pub(super) fn waited(name: &str, ns: u64, functions: &[Share]) -> String {
     let functions = functions.iter().take(NAMED).map(|one| &*one.name).collect::<Vec<_>>().join(", ");
     let place = if functions.is_empty() { String::new() } else { format!(" in {functions}") };
     format!("{name}: waited {}{place}.", time(ns))

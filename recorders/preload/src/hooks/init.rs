@@ -2,6 +2,7 @@
 
 use crate::real::Object;
 use crate::ring::{self, Event};
+use crate::shared_pages;
 use crate::stack::Caller;
 use libc::c_int;
 use quaver_abi::sync::SyncKind;
@@ -35,6 +36,7 @@ pub(crate) unsafe extern "C-unwind" fn read_write(lock: Object, attributes: Obje
 }
 
 pub(crate) unsafe extern "C-unwind" fn spin(lock: Object, shared: c_int, caller: Caller) -> c_int {
+    shared_pages::learn(lock as usize, shared == libc::PTHREAD_PROCESS_SHARED);
     note(library!(spin_init(lock, shared) or libc::ENOSYS), lock, caller)
 }
 

@@ -9,7 +9,7 @@ use super::{Blocking, CONTENDED, outcome_of, sample};
 use crate::marks::{self, Call, Marked};
 use crate::ring::{self, Event, Ring};
 use crate::stack::{self, Caller};
-use crate::{arch, shared, waiters};
+use crate::{arch, shared, shared_pages, waiters};
 use libc::c_int;
 use quaver_abi::sync::{OWNER_SHIFT, SyncKind, SyncObject, SyncOutcome, outcome_flags};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -140,6 +140,9 @@ fn not_free(
         libc::ENOSYS => return wait(),
         // Misuse, or a limit. Not asked again: a try that fails may leave the thread with a ceiling's priority, and the next succeeds.
         refused => return refused,
+    }
+    if object == SyncObject::Spin {
+        shared_pages::find(address);
     }
     let slot = waiters::of(lock.address);
     // Before the look that finds the lock taken: whoever gives it back after that does so after this instant.

@@ -1,7 +1,7 @@
 //! Records of the locks that are sampled ([`crate::samples`]).
 
 use crate::ring::{Event, Thread};
-use crate::shared;
+use crate::{shared, shared_pages};
 use quaver_abi::sync::{SyncKind, SyncObject, outcome_flags};
 
 /// Records that a free lock was taken: as a sample where one is due, else since others wait for it. It is timed unless another one
@@ -15,6 +15,9 @@ pub(super) fn take(
     (object, for_reading): (SyncObject, bool),
     is_due: bool,
 ) {
+    if object == SyncObject::Spin {
+        shared_pages::find(address);
+    }
     // Drawn in any case, so that what is left out is as likely a sample as the rest.
     let detail = if is_due { thread.samples().draw() } else { 0 };
     if object == SyncObject::Mutex && shared::is_held_again(address) {

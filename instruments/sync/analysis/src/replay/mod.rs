@@ -195,7 +195,7 @@ impl Trace {
         };
         let apart = base.length_ns.abs_diff(self.recorded_ns) as f64 / self.recorded_ns.max(1) as f64;
         if is_stuck(&base) {
-            gains.reason = Some(format!("{} waits of the replay found no end", base.forced));
+            gains.reason = Some(format!("waits of the replay found no end ({})", base.forced));
         } else if apart > TRUSTED {
             gains.reason = Some("the replay of the run as it was differs too much from the run".to_owned());
         }

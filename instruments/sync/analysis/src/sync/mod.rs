@@ -32,9 +32,9 @@ mod tests;
 pub use event::{AnyEvent, KernelEvent, KernelKind, KernelReason, SyncEvent, ThreadId};
 pub use keys::SHARED_ADDRESS;
 pub use ledger::{
-    Activity, CallShare, ConditionFigures, Contention, Ledger, LockFigures, PATTERN_SHARE, PairShare,
-    Pattern, PlaceShare, RootShare, SoFar, Spending, ThreadShare, ThreadTime, WaiterShare, WakerShare,
-    WordFigures, WordKind, WordUse,
+    Activity, BarrierFigures, CallShare, ConditionFigures, Contention, LastShare, Ledger, LockFigures,
+    PATTERN_SHARE, PairShare, Pattern, PlaceShare, RootShare, SoFar, Spending, ThreadShare, ThreadTime,
+    WaiterShare, WakerShare, WordFigures, WordKind, WordUse,
 };
 pub use observer::{Buffer, Message, Observer, Operation, Wakeup};
 pub use protocol::Protocol;

@@ -114,7 +114,7 @@ pub(super) struct OpenWait {
     pub(super) entry: Option<u8>,
     /// The broadcast that woke it.
     pub(super) mark: Option<Release>,
-    /// The wake of its futex in which the kernel was seen to wake it.
+    /// The latest post, or wake of its futex, in which the kernel was seen to wake it.
     pub(super) woken: Option<Release>,
 }
 

@@ -130,13 +130,20 @@ impl<O: Observer> Protocol<O> {
     /// The kernel wakes a thread on behalf of the one that `waker` is. A thread that does not wait for the word, as far as is known,
     /// began to wait before the recording: the wake is used up all the same.
     pub(super) fn wakes(&mut self, waker: Slot, woken: Option<Slot>) {
-        let Some(wake) = self.threads.get(waker).wake.filter(|wake| wake.is_futex) else { return };
+        let in_kernel = |wake: &OpenWake| wake.is_futex || wake.is_post;
+        let Some(wake) = self.threads.get(waker).wake.filter(in_kernel) else { return };
         let Some(object) = self.waits.get_mut(wake.key) else { return };
         let own = |signal: &&Signal| signal.release.order == wake.order;
         let Some(release) = object.signals.iter().find(own).map(|signal| signal.release) else { return };
         let wait = woken.and_then(|woken| self.threads.get_mut(woken).wait.as_mut());
         match wait.filter(|wait| wait.key == wake.key) {
-            Some(wait) => wait.woken = Some(release),
+            // Of two posts that woke it, somebody else took the first.
+            Some(wait) => match wait.woken.replace(release) {
+                Some(taken) if taken.order != release.order => {
+                    object.signals.retain(|signal| signal.release.order != taken.order);
+                }
+                _ => {}
+            },
             None => object.signals.retain(|signal| signal.release.order != wake.order),
         }
     }

@@ -1,5 +1,6 @@
 //! What the ledger of contention shows.
 
+use super::barriers::BarrierFigures;
 use crate::sync::event::ThreadId;
 use crate::sync::results::Sums;
 use schemars::JsonSchema;
@@ -273,6 +274,9 @@ pub struct LockFigures {
     pub outlasted_ns: u64,
     /// Of the wait: it had been given back, and the next owner was on its way.
     pub handed_over_ns: u64,
+    /// Times that a thread which had waited got it, each from the latest unlock to the return of that thread's call.
+    #[serde(default)]
+    pub hand_over: Sums,
     /// Of the wait: who held it is not known, since no unlock was recorded.
     pub owner_unknown_ns: u64,
     /// Holds whose beginning and end are known: those of threads that had waited, and samples of the others.
@@ -519,6 +523,9 @@ pub struct Contention {
     /// The conditions that were waited for longest.
     #[serde(default)]
     pub conditions: Vec<ConditionFigures>,
+    /// The barriers that threads waited at for longest.
+    #[serde(default)]
+    pub barriers: Vec<BarrierFigures>,
     /// Time in run queues behind threads of the program itself, of all threads.
     pub crowded_ns: u64,
     /// The locks that were waited or tried for longest.

@@ -1,9 +1,11 @@
 //! One lock: who waits for it, and what their waiting consists of.
 
+use super::figures::Spending;
 use super::figures::{
     Activity, CallShare, LockFigures, PATTERN_SHARE, PairShare, Pattern, PlaceShare, RootShare, ThreadShare,
 };
 use super::log::{Doing, Piece, Root};
+use super::readers::ReaderHold;
 use super::thread::Thread;
 use crate::sync::event::ThreadId;
 use crate::sync::keys::{AddressMap, ObjectKey};
@@ -40,12 +42,14 @@ pub(super) struct Waiter {
     pub(super) released: bool,
     /// Who has given it back since.
     pub(super) owners: Vec<ThreadId>,
+    /// Readers that have given it back since `booked_ns`, in the order in which they did.
+    pub(super) readers: Vec<ReaderHold>,
 }
 
 impl Waiter {
     /// Nobody has given the lock back since it began to wait, so that whom it found still has it.
     pub(super) const fn is_untouched(&self) -> bool {
-        !self.released && self.booked_ns == self.entered_ns
+        !self.released && self.booked_ns == self.entered_ns && self.readers.is_empty()
     }
 
     /// This thread gives the lock back; whether it did so before in this wait, and thus asked again after the waiter.
@@ -123,8 +127,20 @@ impl KeptOut {
             let root = Root { thread: slice.waiter, activity: Activity::Waited, depth: 0, behind: None };
             pieces.push(Piece { from_ns, to_ns: got_ns, doing, root });
         }
+        // A wait of its own that has not ended is not in its log.
+        let waits = owns.call.filter(|call| call.spending == Spending::Lock);
+        let unlogged = |piece: &Piece| {
+            let waits =
+                waits.filter(|call| piece.doing == Doing::Unknown && call.entered_ns <= piece.from_ns);
+            waits.map_or(piece.doing, |call| Doing::Waited { object: call.object })
+        };
         owns.log.cut(owns.id, got_ns, to_ns, |piece| {
-            let root = lock.owner_did(slice, &piece);
+            let now_does = unlogged(&piece);
+            let root = Root {
+                activity: if now_does == piece.doing { piece.root.activity } else { Activity::Waited },
+                ..piece.root
+            };
+            let root = lock.owner_did(slice, &Piece { doing: now_does, root, ..piece });
             pieces.push(Piece { doing, root, ..piece });
         });
         if let Some(waits) = threads.get_mut(waiter as usize) {
@@ -148,6 +164,8 @@ pub(super) struct Lock {
     pub(super) deadlock: Option<PairShare>,
     pub(super) holder: Option<Holder>,
     pub(super) given_back: Option<GivenBack>,
+    /// Readers that have got it while somebody waited or as a sample, and when.
+    pub(super) reading: Vec<(ThreadId, u64)>,
     /// Until here the length of the queue is booked.
     counted_ns: u64,
     longest_held_ns: u64,
@@ -220,6 +238,11 @@ impl Lock {
             self.figures.hold.add(now_ns - holder.since_ns.min(now_ns));
         }
         Some(holder)
+    }
+
+    /// A thread that had waited has it, so long after it was given back.
+    pub(super) fn handed_to_waiter(&mut self, ns: u64) {
+        self.figures.hand_over.add(ns);
     }
 
     /// Somebody waited this long until the next owner had the lock.

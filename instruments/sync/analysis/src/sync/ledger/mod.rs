@@ -4,17 +4,20 @@
 //! A wait for a lock is cut at each unlock of it. Until an unlock the unlocking thread was the owner; what it did meanwhile is
 //! in its log. docs/methodology/sync.md has the rules.
 
+mod barriers;
 mod conditions;
 mod figures;
 mod lock;
 mod log;
 mod owners;
+mod readers;
 mod thread;
 mod words;
 
 #[cfg(test)]
 mod tests;
 
+pub use barriers::{BarrierFigures, LastShare};
 pub use figures::{
     Activity, CallShare, ConditionFigures, Contention, LockFigures, PATTERN_SHARE, PairShare, Pattern,
     PlaceShare, RootShare, SoFar, Spending, ThreadShare, ThreadTime, WaiterShare, WakerShare, WordFigures,
@@ -24,11 +27,12 @@ pub use figures::{
 use super::event::{AnyEvent, KernelEvent, KernelKind, SyncEvent, ThreadId};
 use super::keys::{AddressMap, ObjectKey};
 use super::results::Sums;
+use barriers::Barriers;
 use conditions::Conditions;
-use lock::{GivenBack, HoldEnd, Holder, KeptOut, Lock, Waiter};
+use lock::{HoldEnd, Holder, Lock, Waiter};
 use log::{Doing, Piece, Root};
 use quaver_abi::record::OffCpu;
-use quaver_abi::sync::{CPU_UNKNOWN, OWNER_SHIFT, SyncKind, SyncObject, SyncOutcome, outcome_flags};
+use quaver_abi::sync::{CPU_UNKNOWN, OWNER_SHIFT, SyncKind, SyncOutcome, outcome_flags};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use thread::{Call, Place, Thread};
@@ -63,6 +67,7 @@ pub struct Ledger {
     /// Waits for locks that are not kept.
     others: Sums,
     conditions: Conditions,
+    barriers: Barriers,
     words: Words,
 }
 
@@ -125,7 +130,10 @@ impl Ledger {
                 self.conditions.begins(key, event.thread);
             }
             SyncKind::SemWaitEntry => self.wait_on(event, slot, Spending::Semaphore),
-            SyncKind::BarrierEntry => self.enter(event, slot, Spending::Barrier),
+            SyncKind::BarrierEntry => {
+                self.enter(event, slot, Spending::Barrier);
+                self.barriers.comes(key, event.thread, self.now_ns);
+            }
             SyncKind::JoinEntry => self.enter(event, slot, Spending::Join),
             SyncKind::FutexWaitEntry => self.wait_on(event, slot, Spending::Futex),
             SyncKind::FutexWakeEntry => self.wake_on(slot, key, event.detail),
@@ -140,8 +148,10 @@ impl Ledger {
                 self.took_again(event);
             }
             SyncKind::SemWaitExit => self.waited_on(event, slot, Spending::Semaphore),
-            SyncKind::BarrierExit => self.leave(slot, Spending::Barrier),
-            SyncKind::JoinExit => self.leave(slot, Spending::Join),
+            SyncKind::BarrierExit => self.pass(event, slot),
+            SyncKind::JoinExit => {
+                self.threads[slot as usize].call.take_if(|call| call.spending == Spending::Join);
+            }
             SyncKind::FutexWaitExit => self.waited_on(event, slot, Spending::Futex),
             SyncKind::ThreadExit => {
                 self.abandon(slot);
@@ -192,10 +202,6 @@ impl Ledger {
         });
     }
 
-    fn leave(&mut self, slot: u32, spending: Spending) {
-        self.threads[slot as usize].call.take_if(|call| call.spending == spending);
-    }
-
     /// The call that was open will not return.
     fn abandon(&mut self, slot: u32) {
         let Some(call) = self.threads[slot as usize].call.take() else { return };
@@ -209,6 +215,10 @@ impl Ledger {
             Spending::Condition => {
                 let Thread { id, process, .. } = self.threads[slot as usize];
                 self.conditions.ends(call, id, process, None, now_ns.saturating_sub(call.entered_ns));
+            }
+            Spending::Barrier => {
+                let Thread { id, process, .. } = self.threads[slot as usize];
+                self.barriers.ends(call, id, process, false, now_ns);
             }
             _ => self.end_word(slot, call, None, now_ns),
         }
@@ -286,7 +296,7 @@ impl Ledger {
         let reads = event.kind == SyncKind::ReadLockEntry;
         let found = Some(ThreadId(event.detail >> OWNER_SHIFT)).filter(|owner| owner.0 != 0);
         let booked_ns = now_ns;
-        let owners = Vec::new();
+        let (owners, readers) = (Vec::new(), Vec::new());
         lock.waiters.push(Waiter {
             slot,
             order,
@@ -296,6 +306,7 @@ impl Ledger {
             reads,
             released,
             owners,
+            readers,
         });
         self.open.insert((now_ns, slot));
     }
@@ -308,7 +319,9 @@ impl Ledger {
         self.by_half.insert((key.process, key.address as u32), key);
         self.locks.entry(key).or_default().free(event.detail.into());
         // Of several readers none is the owner.
-        if event.flags & outcome_flags::FOR_READING == 0 {
+        if event.flags & outcome_flags::FOR_READING != 0 {
+            self.locks.entry(key).or_default().begins_to_read(event.thread, self.now_ns);
+        } else {
             let is_timed = event.flags & outcome_flags::UNTIMED == 0;
             let end = if is_timed { HoldEnd::Recorded } else { HoldEnd::Uncertain };
             self.hold(key, event.thread, Some(self.order), end);
@@ -323,9 +336,10 @@ impl Ledger {
             self.owner_died(key);
         }
         self.end_wait(slot, &call, got, self.now_ns);
-        // Of several readers none is the owner.
         if got && event.kind == SyncKind::LockExit {
             self.hold(key, event.thread, Some(call.order), HoldEnd::Usual);
+        } else if let Some(lock) = self.locks.get_mut(&key).filter(|_| got) {
+            lock.begins_to_read(event.thread, self.now_ns);
         }
     }
 
@@ -347,6 +361,7 @@ impl Ledger {
 
     /// A wait for a lock is over: what no unlock has booked is its last part.
     fn end_wait(&mut self, slot: u32, call: &Call, got: bool, now_ns: u64) {
+        self.settle_readers(call.object, slot);
         let process = self.threads[slot as usize].process;
         let Some(lock) = self.locks.get_mut(&call.object) else {
             self.open.remove(&(call.entered_ns, slot));
@@ -372,6 +387,7 @@ impl Ledger {
         let Some(lock) = self.locks.get_mut(&call.object) else { return };
         if got && waiter.released {
             lock.hand_over(rest_ns);
+            lock.handed_to_waiter(rest_ns);
         } else if owner.is_none() {
             lock.owner_unknown(rest_ns);
         }
@@ -380,41 +396,6 @@ impl Ledger {
         let root = Root { thread: thread.id, activity: Activity::Waited, depth: 0, behind: None };
         let doing = Doing::Waited { object: call.object };
         thread.log.push(Piece { from_ns, to_ns: now_ns, doing, root }, needed_ns);
-    }
-
-    /// Whoever gives a lock back has been its owner; all who wait for it waited for this owner until now. A reader keeps out no
-    /// other reader.
-    fn give_back(&mut self, event: &SyncEvent, slot: u32, key: ObjectKey) {
-        let (now_ns, needed_ns) = (self.now_ns, self.needed_ns());
-        let Some(lock) = self.locks.get_mut(&key) else { return };
-        lock.count_queue(now_ns);
-        let holder = lock.end_hold(event.thread, now_ns);
-        let returned = event.flags & outcome_flags::INSIDE_WAIT != 0;
-        let before = lock.given_back.replace(GivenBack { by: event.thread, returned });
-        let exclusive = event.detail != SyncObject::ReadWrite as u32;
-        let by_reader = event.flags & outcome_flags::FOR_READING != 0;
-        let site = Some(ObjectKey { process: event.process, address: event.call_site });
-        let mut waiters = std::mem::take(&mut lock.waiters);
-        // Where a writer that waits goes first, a reader that asks after it waits for the readers that the writer waits for.
-        let first_writer = waiters.iter().filter(|waiter| !waiter.reads).map(|waiter| waiter.order).min();
-        let behind_writer =
-            |waiter: &Waiter| !waiter.released && first_writer.is_some_and(|asked| asked < waiter.order);
-        let kept_out = |waiter: &&mut Waiter| {
-            waiter.slot != slot && (!(by_reader && waiter.reads) || behind_writer(waiter))
-        };
-        for waiter in waiters.iter_mut().filter(kept_out) {
-            // Until the owner had it, it was on its way to the owner.
-            let from_ns = waiter.booked_ns;
-            let got_ns = holder.map_or(from_ns, |holder| holder.since_ns.clamp(from_ns, now_ns));
-            let late = holder.and_then(|holder| holder.asked).is_some_and(|asked| asked > waiter.order);
-            let free = holder.is_none() && waiter.released && before.is_some();
-            let again = waiter.is_passed_again(event.thread);
-            let overtakes = again || exclusive && (late || free);
-            let until = KeptOut { key, from_ns, got_ns, to_ns: now_ns, site, overtakes };
-            until.book(lock, &mut self.threads, waiter.slot, slot, needed_ns);
-            (waiter.booked_ns, waiter.released) = (now_ns, !(by_reader && waiter.reads));
-        }
-        lock.waiters = waiters;
     }
 
     fn cpu(&mut self, cpu: u16) -> Option<&mut Cpu> {
@@ -556,6 +537,7 @@ impl Ledger {
             wait,
             tried,
             conditions: self.conditions.figures(listed),
+            barriers: self.barriers.figures(listed),
             crowded_ns,
             locks,
             locks_left_out: left_out,
@@ -568,18 +550,21 @@ impl Ledger {
 
     /// A wait that is open at the end counts as far as anything was seen of it.
     fn break_off(&mut self, slot: u32, ends_ns: &[u64]) {
+        if let Some(call) = self.threads[slot as usize].call {
+            self.settle_readers(call.object, slot);
+        }
         let needed_ns = self.needed_ns();
         let end_ns = self.seen_until_ns(slot, ends_ns);
         let thread = &mut self.threads[slot as usize];
-        let waits = |call: &mut Call| !matches!(call.spending, Spending::Barrier | Spending::Join);
-        let Some(call) = thread.call.take_if(waits) else { return };
+        let Some(call) = thread.call.take_if(|call| call.spending != Spending::Join) else { return };
         let waiters = self.locks.get(&call.object).map_or(&[][..], |lock| &lock.waiters);
         let waiter = waiters.iter().find(|waiter| waiter.slot == slot);
         let seen_ns = waiter.map_or(0, |waiter| waiter.booked_ns).max(end_ns);
         thread.call = Some(call);
         thread.book(seen_ns, needed_ns);
-        thread.call = None;
+        // Until then it waits, maybe for itself.
         self.give_up(slot, &call, seen_ns);
+        self.threads[slot as usize].call = None;
     }
 }
 

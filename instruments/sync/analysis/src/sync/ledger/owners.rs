@@ -1,12 +1,60 @@
-//! Who has a lock that nobody has given back yet, and threads that wait for each other in a circle.
+//! Who gives a lock back, who has one that nobody has given back yet, and threads that wait for each other in a circle.
 
 use super::figures::{PairShare, Spending};
-use super::lock::{HoldEnd, Holder, KeptOut, Waiter};
+use super::lock::{GivenBack, HoldEnd, Holder, KeptOut, Waiter};
 use super::log::Doing;
+use super::readers::ReaderHold;
 use super::{Ledger, ObjectKey};
+use crate::sync::event::SyncEvent;
 use crate::sync::keys::SHARED_ADDRESS;
+use quaver_abi::sync::{SyncObject, outcome_flags};
 
 impl Ledger {
+    /// Whoever gives a lock back has been its owner; all who wait for it waited for this owner until now. A reader keeps out no
+    /// other reader.
+    pub(super) fn give_back(&mut self, event: &SyncEvent, slot: u32, key: ObjectKey) {
+        let by_reader = event.flags & outcome_flags::FOR_READING != 0;
+        if !by_reader {
+            self.settle_all_readers(key);
+        }
+        let (now_ns, needed_ns) = (self.now_ns, self.needed_ns());
+        let Some(lock) = self.locks.get_mut(&key) else { return };
+        lock.count_queue(now_ns);
+        let reads_since_ns = lock.ends_reading(event.thread).unwrap_or(0);
+        let holder = lock.end_hold(event.thread, now_ns);
+        let returned = event.flags & outcome_flags::INSIDE_WAIT != 0;
+        let before = lock.given_back.replace(GivenBack { by: event.thread, returned });
+        let exclusive = event.detail != SyncObject::ReadWrite as u32;
+        let site = ObjectKey { process: event.process, address: event.call_site };
+        let mut waiters = std::mem::take(&mut lock.waiters);
+        // Where a writer that waits goes first, a reader that asks after it waits for the readers that the writer waits for.
+        let first_writer = waiters.iter().filter(|waiter| !waiter.reads).map(|waiter| waiter.order).min();
+        let behind_writer =
+            |waiter: &Waiter| !waiter.released && first_writer.is_some_and(|asked| asked < waiter.order);
+        let kept_out = |waiter: &&mut Waiter| {
+            waiter.slot != slot && (!(by_reader && waiter.reads) || behind_writer(waiter))
+        };
+        for waiter in waiters.iter_mut().filter(kept_out) {
+            // Until the owner had it, it was on its way to the owner.
+            let from_ns = waiter.booked_ns;
+            let got_ns = holder.map_or(from_ns, |holder| holder.since_ns.clamp(from_ns, now_ns));
+            let late = holder.and_then(|holder| holder.asked).is_some_and(|asked| asked > waiter.order);
+            let free = holder.is_none() && waiter.released && before.is_some();
+            let again = waiter.is_passed_again(event.thread);
+            if by_reader {
+                let from_ns = reads_since_ns.max(waiter.booked_ns);
+                waiter.readers.push(ReaderHold { slot, from_ns, to_ns: now_ns, site, again });
+                waiter.released = !waiter.reads;
+                continue;
+            }
+            let overtakes = again || exclusive && (late || free);
+            let until = KeptOut { key, from_ns, got_ns, to_ns: now_ns, site: Some(site), overtakes };
+            until.book(lock, &mut self.threads, waiter.slot, slot, needed_ns);
+            (waiter.booked_ns, waiter.released) = (now_ns, true);
+        }
+        lock.waiters = waiters;
+    }
+
     /// Who has a lock that this thread waits for, where that is certain: a thread that got it since then, for the end of that is
     /// recorded, or while its hold is timed; else the thread that had it when the waiter came, until anybody gives it back.
     pub(super) fn owner_of(&self, key: ObjectKey, waiter: &Waiter) -> Option<u32> {
@@ -65,6 +113,7 @@ impl Ledger {
     /// The owner ended without giving the lock back.
     pub(super) fn owner_died(&mut self, key: ObjectKey) {
         let now_ns = self.now_ns;
+        self.settle_all_readers(key);
         let Some(lock) = self.locks.get_mut(&key) else { return };
         let mut waiters = std::mem::take(&mut lock.waiters);
         for waiter in &mut waiters {

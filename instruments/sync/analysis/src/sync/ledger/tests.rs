@@ -1,5 +1,6 @@
 //! Histories with a known ledger, and what holds of any.
 
+mod barriers;
 mod owners;
 
 use super::{
@@ -73,6 +74,11 @@ fn conserves(found: &Contention) {
             one.unheard <= one.signals + one.broadcasts && one.unheard_before.count <= one.unheard,
             "{one:?}"
         );
+    }
+    for one in &found.barriers {
+        assert_eq!(one.for_last_ns + one.after_ns + one.unfinished_ns, one.wait.total_ns, "{one:?}");
+        let last_ns: u64 = one.last.iter().map(|last| last.total_ns).sum();
+        assert!(last_ns <= one.for_last_ns + one.unfinished_ns, "{one:?}");
     }
     let mut waits = (0, 0);
     for word in &found.words {

@@ -5,8 +5,8 @@ use crate::sync::{KernelKind, Settings, SyncClass, ThreadId};
 use quaver_abi::record::OffCpu;
 use quaver_abi::sync::SyncKind::{
     BarrierEntry, BarrierExit, BroadcastEntry, FutexWaitEntry, FutexWaitExit, FutexWakeEntry, FutexWakeExit,
-    LockEntry, LockExit, PostEntry, ReadLockEntry, ReadLockExit, SemWaitEntry, SemWaitExit, SignalEntry,
-    SignalExit, UnlockEntry, WaitEntry, WaitExit,
+    LockEntry, LockExit, PostEntry, PostExit, ReadLockEntry, ReadLockExit, SemWaitEntry, SemWaitExit,
+    SignalEntry, SignalExit, UnlockEntry, WaitEntry, WaitExit,
 };
 use quaver_abi::sync::{SyncOutcome, outcome_flags};
 
@@ -249,6 +249,29 @@ fn a_wake_that_ends_a_wait_from_before_the_recording_ends_no_other() {
     scene.at(420, 1, FutexWaitExit, L);
     scene.at(430, 3, FutexWaitExit, L);
     assert_eq!(timed(&scene.results(), SyncClass::SignalWait), (2, 130 + 20));
+}
+
+#[test]
+fn a_post_that_woke_a_thread_in_vain_is_not_what_it_was_late_after() {
+    let mut scene = Scene::new();
+    let post = |scene: &mut Scene, us: u64, by: u32| {
+        scene.at(us, by, PostEntry, C);
+        scene.kernel(us, by as u16, KernelKind::Waking { thread: ThreadId(1), by_current: true, by: None });
+        scene.at(us + 1, by, PostExit, C);
+    };
+    for by in [2, 3] {
+        scene.switch(0, by as u16, 0, by, OffCpu::Blocked);
+    }
+    scene.at(10, 1, SemWaitEntry, C);
+    scene.at(20, 4, SemWaitEntry, C);
+    // Somebody who did not wait takes the first; the thread sleeps again, and the second wakes it.
+    post(&mut scene, 100, 2);
+    post(&mut scene, 700, 3);
+    scene.at(730, 1, SemWaitExit, C);
+    // The next one is for who waits still.
+    scene.call(800, 801, 3, PostEntry, C);
+    scene.at(840, 4, SemWaitExit, C);
+    assert_eq!(timed(&scene.results(), SyncClass::SignalWait), (2, 30 + 40));
 }
 
 #[test]
