@@ -18,8 +18,8 @@ pub struct Recorded {
     pub recording: Arc<Recording>,
     /// Records that found no room.
     pub records_lost: u64,
-    /// Part of the run in which more threads could run than there were CPUs, 0 to 1; none where CPUs were not known.
-    pub crowded_share: Option<f64>,
+    /// CPUs that the program had; none where they are not known.
+    pub cpus: Option<u32>,
 }
 
 /// What the summary of such a run says, as far as it is needed here.
@@ -69,7 +69,7 @@ pub(super) fn read(run: &Path) -> anyhow::Result<Recorded> {
         path: kept.path().to_owned(),
         recording: Arc::new(recording),
         records_lost: table.facts().records_lost,
-        crowded_share: summary.results.oversubscription.crowded_share,
+        cpus: summary.results.oversubscription.cpus,
     })
 }
 

@@ -19,8 +19,8 @@ pub struct RecordedFigures {
     pub span_ns: u64,
     /// Records that found no room in it.
     pub records_lost: u64,
-    /// Part of the recorded run in which more threads could run than there were CPUs, 0 to 1; none where CPUs were not known.
-    pub crowded_share: Option<f64>,
+    /// CPUs that the recorded program had; none where they are not known.
+    pub cpus: Option<u32>,
     /// Time in recorded waits in which their mutex was held, nanoseconds. It is not injected.
     pub held_ns: u64,
     /// By class that is drawn from the recording.
@@ -110,7 +110,7 @@ impl RecordedFigures {
             threads: recording.threads,
             span_ns: recording.span_ns,
             records_lost: recorded.records_lost,
-            crowded_share: recorded.crowded_share,
+            cpus: recorded.cpus,
             held_ns: recording.held_ns,
             joint: recording.joint(),
             drawn_joint: is_drawn(&SyncClass::BroadcastWait).then(|| drawn.joint.clone()),

@@ -4,9 +4,6 @@ use crate::digest::{RecordedClass, RecordedFigures};
 use quaver_sim::inject::JointCounts;
 use quaver_view::{Block, Cell, Section, Shown, Table, Text, text};
 
-/// Threads for each CPU: from this part of the run on, threads of the program itself made each other late.
-const CROWDED_SHARE: f64 = 0.1;
-
 pub(super) fn section(recorded: &RecordedFigures) -> Section {
     let columns = ["class", "recorded", "late", "mean", "simulated", "injected", "mean", "distance"];
     let mut table = Table::new(columns);
@@ -83,11 +80,12 @@ fn notes(recorded: &RecordedFigures) -> Vec<Text> {
             "In late waits, the mutex was held for {held}. That is not injected, because simulated mutexes are held too."
         ));
     }
-    if let Some(crowded) = recorded.crowded_share.filter(|share| *share > CROWDED_SHARE) {
+    if let Some(cpus) = recorded.cpus.filter(|cpus| recorded.threads > *cpus) {
         said.push(text!(
-            "More threads could run than there were CPUs in {} of the recorded run. Its threads also waited for each other's \
-             CPUs, and that is injected.",
-            Cell::Share(crowded)
+            "The recorded program had {} threads on {} CPUs. They waited for each other's CPUs, and that is \
+             injected too.",
+            Cell::Count(u64::from(recorded.threads)),
+            Cell::Count(u64::from(cpus))
         ));
     }
     if recorded.records_lost > 0 {

@@ -191,6 +191,7 @@ impl Injection {
                 let u = broadcast.and_then(|broadcast| self.for_all(broadcast.number)).unwrap_or(own);
                 duration.at(u)
             }
+            None if self.recording.is_none() => return Draw::default(),
             None => self.recorded_ns(thread, class, own, broadcast) * FS_PER_NS,
         };
         Draw { duration_fs, tie }
