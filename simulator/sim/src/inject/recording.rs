@@ -93,7 +93,7 @@ impl JointCounts {
 }
 
 impl Recording {
-    /// What was late in these events; threads by their numbers.
+    /// Takes events that `settings` judge.
     pub fn builder(settings: Settings) -> RecordingBuilder {
         RecordingBuilder { protocol: Protocol::with_observer(settings, Ended::of(settings)), span_ns: None }
     }
@@ -150,9 +150,9 @@ impl Recording {
         0
     }
 
-    /// What a broadcast that wakes `woken` threads comes to, for two uniform numbers: the first chooses among those of the recording
-    /// that woke as many, or the next number to that, the second who is late in place of one that is not woken. Who is late, and
-    /// how long each takes, nanoseconds.
+    /// Who is late after a broadcast that wakes `woken`, and how long each takes, nanoseconds. Of two uniform numbers the first
+    /// chooses among the recorded broadcasts that woke as many threads, or the nearest number. The second chooses who is late in
+    /// place of a thread that is not woken.
     pub(super) fn together_ns(
         &self,
         (by, woken): (u32, &[Thread]),
