@@ -9,10 +9,9 @@ import sys
 
 QUAVER = pathlib.Path("target/debug/quaver").resolve()
 PROGRAMS = {
-    "lu": ["-p16", "-bposix"],
-    "radix": ["-p16", "-bposix"],
-    "water-nsquared": ["-p16", "-bposix"],
-    "ocean": ["-p16", "-n64", "-bposix"],
+    "lu": ["-p16", "-n96"],
+    "water-spatial": ["-p16", "-n64"],
+    "ocean": ["-p16", "-n16", "-bposix"],
 }
 SEEDS = 3
 THRESHOLD_NS = 10_000
