@@ -265,7 +265,7 @@ impl CureRuns {
                 .recorded
                 .as_ref()
                 .zip(cured)
-                .and_then(|(recorded, run)| RecordedFigures::of(recorded, run, run.cure.owed_fs.len())),
+                .and_then(|(recorded, run)| RecordedFigures::of(recorded, &run.cure, run.duration_fs)),
             activities: disturbed.or(cured).map(activities).unwrap_or_default(),
             refill: self.refill(disturbed, cured),
             units: cured.map(|run| units(&run.cure)).unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! What was injected from a recording, beside what was recorded.
 
-use super::cure::OneRun;
 use crate::recording::Recorded;
+use quaver_sim::cure::CureResults;
 use quaver_sim::inject::{JointCounts, RecordingFacts};
 use quaver_sync_analysis::sync::SyncClass;
 use schemars::JsonSchema;
@@ -73,15 +73,16 @@ fn distance(recorded_ns: &mut [u64], injected_ns: &BTreeMap<u64, u64>) -> Option
 }
 
 impl RecordedFigures {
-    /// Of a run; none where nothing was drawn from a recording.
-    pub(super) fn of(recorded: &Recorded, run: &OneRun, threads: usize) -> Option<Self> {
-        let drawn = run.cure.recorded.as_ref()?;
+    /// Of a run that took so long, femtoseconds; none where nothing was drawn from a recording.
+    pub(super) fn of(recorded: &Recorded, cure: &CureResults, duration_fs: u64) -> Option<Self> {
+        let drawn = cure.recorded.as_ref()?;
+        let threads = cure.owed_fs.len();
         let recording = &recorded.recording;
         let none = BTreeMap::new();
         let class = |class: SyncClass| {
             let mut late_ns = recording.late_ns(class);
             let injected_ns = drawn.late_ns.get(&class).unwrap_or(&none);
-            let counts = run.cure.injected.get(&class).copied().unwrap_or_default();
+            let counts = cure.injected.get(&class).copied().unwrap_or_default();
             RecordedClass {
                 class: class.name().to_owned(),
                 timed: recording.timed(class),
@@ -103,7 +104,7 @@ impl RecordedFigures {
         };
         let late_per_thread_ms = [
             per_thread_ms(|one| one.late, f64::from(recording.threads), recording.span_ns as f64 / 1e6),
-            per_thread_ms(|one| one.injected, threads as f64, run.duration_fs as f64 / 1e12),
+            per_thread_ms(|one| one.injected, threads as f64, duration_fs as f64 / 1e12),
         ];
         Some(Self {
             recording: recording.facts.clone(),
