@@ -10,11 +10,11 @@ use quaver_trace::block::{Block, Class, Instruction, Registers};
 use quaver_trace::epochs::{About, Activity, EpochFacts, EpochWriter};
 use quaver_trace::step::Access;
 use serde_json::Value;
-use sim_made::{baton, scattered};
+use sim_made::{baton, meetings, scattered};
 use sim_place::{expect, only_run, quaver, run, text};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use sync_run::Bench;
 
@@ -285,116 +285,173 @@ fn control_c_keeps_what_was_simulated() {
     assert!(kept.join("report.html").is_file());
 }
 
-/// Two threads that hand a baton to each other by signals.
+/// What a simulation of `trace` says that injects this run.
+fn injected(place: &Path, trace: &str, recorded: &Path, seed: u64) -> (PathBuf, Value) {
+    let cure = format!("recorded = '{}'\n[injection]\nseed = {seed}\n", recorded.display());
+    fs::write(place.join("cure.toml"), cure).unwrap();
+    let runs = format!("runs-{seed}");
+    let output = run(place, &["sim", "run", trace, "--cure", "cure.toml", "--json", "-o", &runs]);
+    expect(&output, 0);
+    let kept = fs::read_dir(place.join(&runs)).unwrap().next().unwrap().unwrap().path();
+    (kept, serde_json::from_slice(&output.stdout).unwrap())
+}
+
+fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("a count: {value}"))
+}
+
+/// Four threads that hand a baton to each other by signals.
 const PASSES: &str = r"
 #include <pthread.h>
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t passed[2] = { PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER };
+static pthread_cond_t passed[4] = { PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER,
+	PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER };
 static int turn;
 static void *run(void *own)
 {
-	int mine = own != 0;
+	int mine = (int)(long)own;
 	for (int i = 0; i < 300; i++) {
 		pthread_mutex_lock(&lock);
 		while (turn != mine)
 			pthread_cond_wait(&passed[mine], &lock);
-		turn = !mine;
-		pthread_cond_signal(&passed[!mine]);
+		turn = (mine + 1) % 4;
+		pthread_cond_signal(&passed[turn]);
 		pthread_mutex_unlock(&lock);
 	}
 	return 0;
 }
 int main(void)
 {
-	pthread_t other;
-	pthread_create(&other, 0, run, &other);
+	pthread_t others[3];
+	for (long i = 0; i < 3; i++)
+		pthread_create(&others[i], 0, run, (void *)(i + 1));
 	run(0);
-	return pthread_join(other, 0);
+	for (int i = 0; i < 3; i++)
+		pthread_join(others[i], 0);
+	return 0;
 }
 ";
 
-/// What a recording says of a class: its part that was late, and from where to where each of these was late, nanoseconds.
-struct RecordedClass {
-    name: String,
-    part: f64,
-    bins: Vec<(f64, f64)>,
-}
-
-fn recorded_classes(summary: &Value, over_ns: f64) -> Vec<RecordedClass> {
-    let class = |class: &Value| {
-        let number = |of: &Value| of.as_f64().expect("a number");
-        let bins = class["bins"].as_array().unwrap().iter();
-        RecordedClass {
-            name: class["class"].as_str().unwrap().to_owned(),
-            part: number(&class["late"]["count"]) / number(&class["timed"]["count"]).max(1.0),
-            bins: bins
-                .map(|bin| (over_ns + number(&bin["from_ns"]), over_ns + number(&bin["to_ns"])))
-                .collect(),
-        }
+#[test]
+fn a_recorded_program_is_injected_as_it_was_recorded_class_by_class() {
+    // Some wake-ups take longer than this, and some calls take less.
+    let bench = Bench::of_text(PASSES, &[]);
+    expect(&bench.run(&["--no-kernel", "--threshold", "2us", "-q"]), 0);
+    let summary = bench.summary();
+    let recorded = |class: &Value, what: &str| {
+        let all = summary["results"]["classes"].as_array().unwrap();
+        count(&all.iter().find(|one| one["class"] == *class).expect("a class of the protocol")[what]["count"])
     };
-    summary["results"]["classes"].as_array().unwrap().iter().map(class).collect()
+    let place = tempfile::tempdir().unwrap();
+    baton(&place.path().join("baton.qtrace"));
+    let mut waits = (0, 0);
+    for seed in 1..=3 {
+        let (kept, simulated) = injected(place.path(), "baton.qtrace", &bench.last_run(), seed);
+        let cure = &simulated["cure"];
+        let (mut number, mut sum_ns) = (0, 0);
+        for class in cure["recorded"]["classes"].as_array().unwrap() {
+            let name = &class["class"];
+            assert_eq!(count(&class["timed"]), recorded(name, "timed"), "{name}");
+            // Waits for mutexes are not injected, for the simulated mutex has its own.
+            let late = (count(&class["late"]), recorded(name, "late"));
+            assert!(late.0 == late.1 || name == "signal-wait" && late.0 < late.1, "{name}: {late:?}");
+            assert!(count(&class["injected"]) <= count(&class["drawn"]), "{class}");
+            number += count(&class["injected"]);
+            sum_ns += count(&class["injected_ns"]);
+            if name == "signal-wait" {
+                waits = (waits.0 + count(&class["drawn"]), waits.1 + count(&class["injected"]));
+            }
+        }
+        // Each stands on the simulated core as long as it was drawn.
+        let kernel = read_sim_intervals(&kept.join("intervals.parquet")).unwrap().into_iter();
+        let kernel: Vec<u64> = kernel
+            .filter(|interval| interval.state == SimState::Kernel)
+            .map(|interval| (interval.end_fs - interval.start_fs) / 1_000_000)
+            .collect();
+        assert_eq!((kernel.len() as u64, kernel.iter().sum::<u64>()), (number, sum_ns), "each is run once");
+        assert_eq!(cure["recorded"]["recording"]["threshold_ns"], 2_000);
+        // What was asked can be asked again, and is the same recording.
+        let again = fs::read_to_string(kept.join("cure.toml")).unwrap();
+        assert!(again.contains(cure["recorded"]["recording"]["sha256"].as_str().unwrap()), "{again}");
+    }
+    // A thread that was itself held up may come to its wait when the signal has gone by.
+    assert!((1..=3 * 199).contains(&waits.0) && waits.1 > 0, "{waits:?}");
 }
 
 #[test]
-fn a_recorded_program_is_injected_class_by_class_as_often_and_as_long_as_it_was_late() {
-    // Some wake-ups take longer than this, and some calls take less.
-    let bench = Bench::of_text(PASSES, &[]);
-    let recording = bench.run(&["--no-kernel", "--threshold", "2us", "-q"]);
+fn barriers_of_a_bundled_kernel_are_late_together_in_the_simulation_as_in_the_recording() {
+    const ROUNDS: u64 = 3_000;
+    let bench = Bench::of_kernel("ocean");
+    let recording = bench
+        .sync(&["--no-kernel", "--threshold", "2us", "-q"])
+        .args(["-p4", "-n64", "-bposix"])
+        .output()
+        .expect("the program runs");
     expect(&recording, 0);
-    let recorded = recorded_classes(&bench.summary(), 2_000.0);
     let place = tempfile::tempdir().unwrap();
-    baton(&place.path().join("baton.qtrace"));
-    let run_of = bench.last_run().display().to_string();
-    // By class, over all seeds: occasions, and those at which something was injected.
-    let mut counted = BTreeMap::<String, (u64, u64)>::new();
-    for seed in 1..=10 {
-        let cure = format!("recorded = '{run_of}'\n[injection]\nseed = {seed}\n");
-        fs::write(place.path().join("cure.toml"), cure).unwrap();
-        let runs = format!("runs-{seed}");
-        let output =
-            run(place.path(), &["sim", "run", "baton.qtrace", "--cure", "cure.toml", "--json", "-o", &runs]);
-        expect(&output, 0);
-        let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let mut all = 0;
-        for class in summary["cure"]["classes"].as_array().unwrap() {
-            let name = class["class"].as_str().unwrap();
-            let count = |what: &str| class[what].as_u64().unwrap();
-            let sums = counted.entry(name.to_owned()).or_default();
-            *sums = (sums.0 + count("drawn"), sums.1 + count("injected"));
-            all += count("injected");
-            let of = recorded.iter().find(|one| one.name == name).expect("a class of the protocol");
-            let sum_ns = class["injected_fs"].as_f64().unwrap() / 1e6;
-            let least = of.bins.iter().map(|bin| bin.0).fold(f64::INFINITY, f64::min);
-            let most = of.bins.iter().map(|bin| bin.1).fold(0.0, f64::max);
-            let number = count("injected") as f64;
-            assert!(
-                number == 0.0 || (number * least..=number * most * 1.000_001).contains(&sum_ns),
-                "{name}: {sum_ns}"
-            );
-        }
-        // Each stands on the simulated core as long as it was drawn: in one of the recording's bins.
-        let kept = fs::read_dir(place.path().join(&runs)).unwrap().next().unwrap().unwrap().path();
-        let kernel: Vec<f64> = read_sim_intervals(&kept.join("intervals.parquet"))
-            .unwrap()
-            .into_iter()
-            .filter(|interval| interval.state == SimState::Kernel)
-            .map(|interval| (interval.end_fs - interval.start_fs) as f64 / 1e6)
-            .collect();
-        assert_eq!(kernel.len() as u64, all, "each is run once");
-        for ns in kernel {
-            let mut bins = recorded.iter().flat_map(|class| &class.bins);
-            assert!(bins.any(|bin| (bin.0 - 1.0..=bin.1 + 1.0).contains(&ns)), "{ns} ns was never recorded");
-        }
+    meetings(&place.path().join("meetings.qtrace"), 4, ROUNDS);
+    let (_, simulated) = injected(place.path(), "meetings.qtrace", &bench.last_run(), 1);
+    let recorded = &simulated["cure"]["recorded"];
+    let by_late = |joint: &str| -> BTreeMap<u64, u64> {
+        let all = recorded[joint]["by_late"].as_object().unwrap().iter();
+        all.map(|(late, number)| (late.parse().unwrap(), count(number))).collect()
+    };
+    let (there, here) = (by_late("joint"), by_late("drawn_joint"));
+    let (all, late) = (there.values().sum::<u64>(), there.keys().map(|late| late * there[late]).sum::<u64>());
+    assert_eq!(here.values().sum::<u64>(), ROUNDS);
+    assert_eq!(
+        (count(&recorded["drawn_joint"]["left_out"]), count(&recorded["drawn_joint"]["other_size"])),
+        (0, 0)
+    );
+    let class =
+        recorded["classes"].as_array().unwrap().iter().find(|one| one["class"] == "broadcast-wait").unwrap();
+    assert_eq!((count(&class["timed"]), count(&class["late"])), (3 * all, late), "all meet at each barrier");
+    assert_eq!(count(&class["drawn"]), 3 * ROUNDS);
+    // Hoeffding's bounds: one recording in 10,000 is farther off.
+    let bound = (ROUNDS as f64 * 20_000_f64.ln() / 2.0).sqrt();
+    for size in 0..=3 {
+        let share = there.get(&size).copied().unwrap_or(0) as f64 / all as f64;
+        let off = here.get(&size).copied().unwrap_or(0) as f64 - ROUNDS as f64 * share;
+        assert!(off.abs() <= bound, "{size} late together: {here:?}, recorded {there:?}");
     }
-    for one in &recorded {
-        let (drawn, injected) = counted.get(&one.name).copied().unwrap_or_default();
-        // The draws follow from the seeds: one sample in 10,000 is farther off for any part at all (Massart 1990).
-        let bound = (drawn as f64 * 10.0 / 2.0).sqrt();
-        let off = injected as f64 - drawn as f64 * one.part;
-        assert!(off.abs() <= bound, "{}: {injected} of {drawn}, recorded {}", one.name, one.part);
+    let injected = count(&class["injected"]);
+    assert!(injected > 0, "some of {all} barriers are late: {there:?}");
+    // A barrier has three times at most. Between a hundred quantiles the distance grows by no more than a hundredth.
+    let bound = 3.0 * (ROUNDS as f64 * 2_000_000_f64.ln() / 2.0).sqrt() / injected as f64 + 0.01;
+    assert!(class["distance"].as_f64().unwrap() <= bound, "{class}, {bound}");
+}
+
+#[test]
+fn a_run_that_cannot_be_injected_is_refused_with_the_reason() {
+    let place = place();
+    let bench = Bench::of_text("int main(void) { return 0; }", &[]);
+    expect(&bench.run(&["--no-kernel", "-q"]), 0);
+    let two = Bench::of_text(&PASSES.replace("% 4", "% 2").replace("i < 3", "i < 1"), &[]);
+    expect(&two.run(&["--no-kernel", "-q"]), 0);
+    expect(&run(place.path(), &["sim", "run", "baton.qtrace"]), 0);
+    let simulated = place.path().join(only_run(place.path()));
+    let runs = |path: &Path| format!("recorded = '{}'\n", path.display());
+    for (cure, said) in [
+        (runs(&simulated), "a run of quaver sim; lateness is injected from runs of quaver sync"),
+        (runs(&bench.last_run()), "there is no lateness to inject"),
+        (runs(&two.last_run()), "the trace has 4 threads and"),
+        (runs(&place.path().join("nowhere")), "nowhere"),
+        (runs(&two.last_run()) + "[injection]\ntogether = 0.5\n", "together: 0 with recorded"),
+        (
+            runs(&two.last_run())
+                + "[injection.recording]\nrun = 'other'\nsha256 = '00'\nthreshold_ns = 10000\n",
+            "is not the recording other",
+        ),
+        (
+            "[injection.recording]\nrun = 'other'\nsha256 = '00'\nthreshold_ns = 10000\n".to_owned(),
+            "name the run in recorded",
+        ),
+    ] {
+        fs::write(place.path().join("wrong.toml"), cure).unwrap();
+        let wrong = run(place.path(), &["sim", "run", "baton.qtrace", "--cure", "wrong.toml", "-o", "none"]);
+        expect(&wrong, 5);
+        assert!(text(&wrong.stderr).contains(said), "{said}: {}", text(&wrong.stderr));
     }
-    let (drawn, injected) = counted["signal-wait"];
-    assert_eq!(drawn, counted["signal"].0, "who waits was woken by one signal");
-    // A thread that was itself held up may come to its wait when the signal has gone by.
-    assert!((1..=10 * 199).contains(&drawn) && injected > 0, "{counted:?}");
+    let left = fs::read_dir(place.path().join("none")).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "what was not simulated is not kept");
 }

@@ -84,6 +84,22 @@ pub(super) fn baton(path: &Path) {
     writer.finish().unwrap();
 }
 
+/// Threads that meet at a barrier after each block of work, so many times.
+pub(super) fn meetings(path: &Path, threads: u32, rounds: u64) {
+    let mut writer = begin(path, &["./meetings"]);
+    let number = writer.define(block(0x40_1000));
+    (1..threads).for_each(|thread| writer.sync(0, Sync::Create { thread: Thread(thread) }));
+    for thread in 0..threads {
+        for round in 0..rounds {
+            let own = 0x1000_0000 * (u64::from(thread) + 1) + (round % 64) * 64;
+            writer.block(thread, number, &[access(1, own), access(3, own)]).unwrap();
+            writer.sync(thread, Sync::Barrier { object: 0x60_0000, parties: threads });
+        }
+    }
+    (0..threads).for_each(|thread| writer.end(thread));
+    writer.finish().unwrap();
+}
+
 /// One thread that runs the same block so many times.
 pub(super) fn spinning(path: &Path, steps: u64) {
     let mut writer = begin(path, &["./spinning"]);

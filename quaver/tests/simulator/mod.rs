@@ -21,7 +21,7 @@ pub(crate) fn build_simulator() {
     BUILT.get_or_init(|| {
         let quaver = Path::new(env!("CARGO_BIN_EXE_quaver"));
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let sources = ["core", "simulator", "instruments/sync/analysis"];
+        let sources = ["core", "simulator", "instruments/sync/analysis", "instruments/sync/store"];
         let changed = sources.iter().filter_map(|name| newest(&root.join(name))).max();
         let built = newest(&quaver.with_file_name("quaver-sim"));
         if built.is_some() && built >= changed {

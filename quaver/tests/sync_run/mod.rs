@@ -70,6 +70,12 @@ impl Bench {
         Self::compiled(&source, name, &[])
     }
 
+    /// Compiles `kernels/NAME.c`.
+    pub(crate) fn of_kernel(name: &str) -> Self {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../kernels/{name}.c"));
+        Self::compiled(&source, name, &["-std=gnu11", "-lm"])
+    }
+
     /// Compiles this text.
     pub(crate) fn of_text(text: &str, flags: &[&str]) -> Self {
         let place = tempfile::tempdir().expect("a directory");

@@ -61,6 +61,9 @@ the file says, with the same jitter and no cure, and without either; what is com
 the warm-up, which is printed. With --seeds N that is done for N seeds, on all cores of this host,
 and the least, mean and largest slow-down are printed; the rest of the page is of the first.
 
+A file with recorded = \"RUN\" injects what that run of `quaver sync` recorded: each thread is late as
+often and as long as there, and who was late together after a broadcast is late together here.
+
 The trace is read as it is simulated. Ctrl-C keeps what was simulated until then.
 
 Exit status: 0 done, 5 the trace is none, is damaged, or cannot be replayed to its end (what was

@@ -2,17 +2,20 @@
 
 use super::file::{Trace, TraceFile};
 use super::kernel_activity::TimedActivity;
+use super::recording;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_sim::config::Config;
 use quaver_sim::cure::{Cure, CureConfig, CureResults, Library};
 use quaver_sim::error::SimulationError;
 use quaver_sim::hooks::Hooks;
+use quaver_sim::inject::Recording;
 use quaver_sim::machine::Machine;
 use quaver_sim::statistics::Results;
 use quaver_trace::file::ThreadSteps;
 use quaver_trace::step::{Access, Step, Steps, TraceError};
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What is simulated.
@@ -28,6 +31,8 @@ pub(super) struct Setup<'a> {
     pub(super) seed: Option<u64>,
     /// What the kernel does for injected jitter; none: only time passes.
     pub(super) kernel: Option<&'a TimedActivity<'a>>,
+    /// The recording that `cure` names.
+    pub(super) recording: Option<&'a Arc<Recording>>,
     /// Intervals that are kept for a time line.
     pub(super) intervals: usize,
 }
@@ -35,7 +40,7 @@ pub(super) struct Setup<'a> {
 impl<'a> Setup<'a> {
     /// The program alone on the chip.
     pub(super) fn plain(trace: &'a Trace, machine: &'a Config) -> Self {
-        Self { trace, machine, cure: None, seed: None, kernel: None, intervals: 0 }
+        Self { trace, machine, cure: None, seed: None, kernel: None, recording: None, intervals: 0 }
     }
 }
 
@@ -112,7 +117,13 @@ pub(super) fn simulate(
     let wrong = |(name, expected)| {
         failure(ExitCode::BadInput, format!("configuration of the cure: {name}: {expected}"))
     };
+    let named = config.injection.as_ref().and_then(|injection| injection.recording.clone());
     let mut cure = Cure::new(config, setup.machine, library).map_err(wrong)?;
+    if let Some(named) = named {
+        let recording = recording::named(&named, setup.recording)?;
+        recording::fits(recording, setup.trace.reader.threads().max().map_or(0, |last| last + 1))?;
+        cure = cure.recorded_in(Arc::clone(recording));
+    }
     let mut watch = Watch::new(setup.trace, goes_on);
     let steps = steps(setup.trace, &watch.instructions);
     let machine = Machine::with_hooks(setup.machine, &dictionary, steps, &mut cure);

@@ -2,10 +2,10 @@
 
 use super::file;
 use super::kernel_activity::KernelActivity;
+use super::recording::{self, Recorded};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_sim::cure::CureConfig;
-use quaver_sim::inject::{self, InjectionConfig};
-use quaver_sync_analysis::sync::SyncResults;
+use quaver_sim::inject::{self, InjectionConfig, RecordingFacts};
 use std::path::{Path, PathBuf};
 
 /// Name of the library of kernel activity that comes along.
@@ -14,13 +14,15 @@ pub(super) const BUNDLED: &str = "bundled";
 /// What a file of a cure says. Paths in it are taken from its own place.
 #[derive(Clone, Debug)]
 pub(super) struct CureFile {
-    /// Jitter and its cure; recorded distributions are in it already.
+    /// Jitter and its cure; which recording is in it already.
     pub(super) config: CureConfig,
     /// Kernel activity to run for injected jitter.
     pub(super) library: Option<PathBuf>,
+    /// Where the lateness of classes comes from that are not in `config`.
+    pub(super) recorded: Option<Recorded>,
 }
 
-/// Reads a file of a cure, and the run whose distributions it takes.
+/// Reads a file of a cure, and the run whose lateness it takes.
 ///
 /// # Errors
 /// It cannot be read, or says what cannot be (status 5).
@@ -49,32 +51,38 @@ pub(super) fn of_table(mut table: toml::Table, path: &Path) -> anyhow::Result<Cu
     let (library, recorded) = (named("library")?, named("recorded")?);
     let mut config =
         CureConfig::from_table(table).map_err(|error| bad(error.to_string().trim_end().to_owned()))?;
-    if let Some(run) = recorded {
-        take_recorded(&mut config, &run)?;
+    let recorded = recorded.map(|run| recording::read(&run)).transpose()?;
+    let named = recorded.as_ref().map(|recorded| &recorded.recording.facts);
+    name_recording(&mut config, named).map_err(bad)?;
+    Ok(CureFile { config, library, recorded })
+}
+
+/// Puts the recording that is injected into the configuration, which may say already which it has to be.
+fn name_recording(config: &mut CureConfig, named: Option<&RecordingFacts>) -> Result<(), String> {
+    let asked = config.injection.as_ref().and_then(|injection| injection.recording.as_ref());
+    match (asked, named) {
+        (None, None) => return Ok(()),
+        (Some(asked), None) => {
+            return Err(format!(
+                "injection.recording: name the run in recorded, such as \"runs/{}\"",
+                asked.run
+            ));
+        }
+        (Some(asked), Some(named)) if asked.sha256 != named.sha256 => {
+            return Err(format!(
+                "injection.recording: {} is not the recording {} that this was written for",
+                named.run, asked.run
+            ));
+        }
+        (_, Some(_)) => {}
     }
-    Ok(CureFile { config, library })
-}
-
-/// What a run of `quaver sync` stores, as far as it is needed here.
-#[derive(serde::Deserialize)]
-struct Recorded {
-    results: SyncResults,
-}
-
-/// Classes that the configuration does not give take the distributions of a run of `quaver sync`.
-fn take_recorded(config: &mut CureConfig, run: &Path) -> anyhow::Result<()> {
-    let recorded: Recorded = quaver_store::listing::open(run)?.read_summary().map_err(|error| {
-        let message =
-            format!("{}: no results of quaver sync ({error}); quaver analyze makes them", run.display());
-        failure(ExitCode::BadInput, message)
-    })?;
     let injection =
         config.injection.get_or_insert_with(|| InjectionConfig { seed: 1, ..InjectionConfig::default() });
-    let drawn = InjectionConfig::recorded(&recorded.results, injection.seed);
-    for (class, duration) in drawn.classes {
-        injection.classes.entry(class).or_insert(duration);
+    injection.recording = named.cloned();
+    match config.fault() {
+        Some((name, expected)) => Err(format!("{name}: {expected}")),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Reads a library of kernel activity: one that `quaver sim trace --system` wrote, or by the name [`BUNDLED`] that which comes

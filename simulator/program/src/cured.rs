@@ -117,6 +117,7 @@ impl Shared<'_> {
             cure: Some(&job.config),
             seed: Some(job.seed),
             kernel: self.setup.kernel,
+            recording: self.setup.file.recorded.as_ref().map(|recorded| &recorded.recording),
             intervals: if number == 0 { self.setup.intervals } else { 0 },
         };
         cure::simulate(&setup, &mut |reached| {
@@ -190,6 +191,7 @@ fn gather(
     let mut runs = CureRuns {
         config: setup.file.config.clone(),
         kernel_epochs: setup.kernel.map(|kernel| kernel.epochs() as u64),
+        recorded: setup.file.recorded.clone(),
         ideal: None,
         ideal_in_cache: None,
         seeds: Vec::new(),

@@ -19,6 +19,7 @@ mod import;
 mod kernel_activity;
 mod machine_file;
 pub mod paper;
+mod recording;
 mod run;
 pub mod sweep;
 mod trace;

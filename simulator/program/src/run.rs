@@ -161,6 +161,10 @@ fn write_asked(run: &RunDir, facts: &SimFacts, cure: Option<&Cure>) -> anyhow::R
         let name = toml::Value::String(whole.display().to_string());
         text.push_str(&format!("library = {name}\n"));
     }
+    if let Some(recorded) = &cure.file.recorded {
+        let whole = std::fs::canonicalize(&recorded.path).unwrap_or_else(|_| recorded.path.clone());
+        text.push_str(&format!("recorded = {}\n", toml::Value::String(whole.display().to_string())));
+    }
     text.push_str(&toml::to_string(&cure.file.config)?);
     write(&stored::cure_file(run), text)
 }

@@ -96,7 +96,7 @@ pub enum WokenFrom {
 
 /// A thread that another one has woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Woken {
+pub struct Woken<'a> {
     /// The thread.
     pub thread: Thread,
     /// From what.
@@ -104,6 +104,8 @@ pub struct Woken {
     /// The same number for all that one signal or broadcast wakes, or the last at a barrier, and another each time; 0 for
     /// locks.
     pub occasion: u64,
+    /// All that are woken on this occasion, `thread` among them; of a lock `thread` alone.
+    pub with: &'a [Thread],
 }
 
 /// Where and when an event happens, and what the core has done until then.
@@ -197,7 +199,7 @@ pub trait Hooks {
 
     /// Whether the kernel has something else to do before a thread that was woken goes on. It is told while the step that
     /// wakes it is done, between [`Event::Enters`] and [`Event::Leaves`] of that.
-    fn wakes_late(&mut self, woken: Woken) -> bool {
+    fn wakes_late(&mut self, woken: Woken<'_>) -> bool {
         let _ = woken;
         false
     }

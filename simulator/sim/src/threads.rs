@@ -252,7 +252,7 @@ impl Threads {
         thread: Thread,
         sync: Sync,
         at_fs: u64,
-        late: &mut impl FnMut(Woken) -> bool,
+        late: &mut impl FnMut(Woken<'_>) -> bool,
     ) -> Result<Consequences, SimulationError> {
         let mut woken = Vec::new();
         let goes_on = match sync {
@@ -355,7 +355,7 @@ impl Threads {
         object: u64,
         at_fs: u64,
         woken: &mut Vec<Thread>,
-        late: &mut impl FnMut(Woken) -> bool,
+        late: &mut impl FnMut(Woken<'_>) -> bool,
     ) -> Result<(), SimulationError> {
         let lock = self.locks.entry(object).or_default();
         if lock.writer == Some(thread) {
@@ -377,7 +377,7 @@ impl Threads {
         object: u64,
         at_fs: u64,
         woken: &mut Vec<Thread>,
-        late: &mut impl FnMut(Woken) -> bool,
+        late: &mut impl FnMut(Woken<'_>) -> bool,
     ) {
         let lock = self.locks.entry(object).or_default();
         let mut next = Vec::new();
@@ -387,7 +387,7 @@ impl Threads {
                 break;
             }
             lock.waiting.pop_front();
-            if late(Woken { thread: waiting, from: WokenFrom::Lock, occasion: 0 }) {
+            if late(Woken { thread: waiting, from: WokenFrom::Lock, occasion: 0, with: &[waiting] }) {
                 self.asks[waiting.0 as usize] = Some(Asks::Lock { object, write });
             } else if write {
                 lock.writer = Some(waiting);
@@ -407,28 +407,30 @@ impl Threads {
         from: WokenFrom,
         at_fs: u64,
         woken: &mut Vec<Thread>,
-        late: &mut impl FnMut(Woken) -> bool,
+        late: &mut impl FnMut(Woken<'_>) -> bool,
     ) {
         self.given.insert(wakeup);
-        for sleeper in self.sleeping.remove(&wakeup).unwrap_or_default() {
-            self.after_wait(sleeper, (from, wakeup.0), at_fs, woken, late);
+        let sleepers = self.sleeping.remove(&wakeup).unwrap_or_default();
+        for &thread in &sleepers {
+            let one = Woken { thread, from, occasion: wakeup.0, with: &sleepers };
+            self.after_wait(one, at_fs, woken, late);
         }
     }
 
     /// A waiter was woken: it wants its mutex back before it goes on.
     fn after_wait(
         &mut self,
-        sleeper: Thread,
-        (from, occasion): (WokenFrom, u64),
+        one: Woken<'_>,
         at_fs: u64,
         woken: &mut Vec<Thread>,
-        late: &mut impl FnMut(Woken) -> bool,
+        late: &mut impl FnMut(Woken<'_>) -> bool,
     ) {
+        let sleeper = one.thread;
         let ThreadState::Waits { reason: Reason::Wakeup { mutex, .. }, .. } = self.states[sleeper.0 as usize]
         else {
             return;
         };
-        let is_late = late(Woken { thread: sleeper, from, occasion });
+        let is_late = late(one);
         let lent = !self.wants[sleeper.0 as usize].is_empty();
         if is_late {
             let lock = Asks::Lock { object: mutex, write: true };
@@ -453,7 +455,7 @@ impl Threads {
         (object, mutex, by): (u64, u64, Option<Wakeup>),
         at_fs: u64,
         woken: &mut Vec<Thread>,
-        late: &mut impl FnMut(Woken) -> bool,
+        late: &mut impl FnMut(Woken<'_>) -> bool,
     ) -> Result<bool, SimulationError> {
         if mutex != 0 {
             self.unlock(thread, mutex, at_fs, woken, late)?;
@@ -474,7 +476,7 @@ impl Threads {
         (object, parties): (u64, u32),
         at_fs: u64,
         woken: &mut Vec<Thread>,
-        late: &mut impl FnMut(Woken) -> bool,
+        late: &mut impl FnMut(Woken<'_>) -> bool,
     ) -> Result<bool, SimulationError> {
         if parties == 0 {
             return Err(self.order(thread, format!("meets nobody at the barrier at {object:#x}")));
@@ -488,8 +490,9 @@ impl Threads {
         barrier.met += 1;
         // Different for each time that all meet, at whatever barrier.
         let occasion = object.rotate_left(32) ^ barrier.met;
-        for other in std::mem::take(&mut barrier.there) {
-            if late(Woken { thread: other, from: WokenFrom::Barrier, occasion }) {
+        let there = std::mem::take(&mut barrier.there);
+        for &other in &there {
+            if late(Woken { thread: other, from: WokenFrom::Barrier, occasion, with: &there }) {
                 self.asks[other.0 as usize] = Some(Asks::Nothing);
             }
             self.wake(other, at_fs, woken);

@@ -40,7 +40,7 @@ impl Hooks for Watched<'_> {
         kernel.passes_fs()
     }
 
-    fn wakes_late(&mut self, woken: Woken) -> bool {
+    fn wakes_late(&mut self, woken: Woken<'_>) -> bool {
         Hooks::wakes_late(&mut self.cure, woken)
     }
 

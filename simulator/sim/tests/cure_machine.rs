@@ -187,19 +187,6 @@ fn n_barriers_add_n_times_the_largest_of_fifteen() {
 }
 
 #[test]
-fn what_units_saw_can_be_injected_again() {
-    let config = machine_config(16);
-    let program = program(16, 1_500, &|_| vec![meet(16)]);
-    let drawn = Duration::Exceedance { probability: 0.4, over_ns: 10_000.0, mean_ns: 80_000.0, sigma: 0.6 };
-    let (first, seen) = whole(&config, at_barriers(1, drawn), program.clone());
-    let again = InjectionConfig::recorded(&seen.units.sync, 2);
-    assert_eq!((again.fault(), again.classes.len()), (None, 1));
-    let (second, _) = whole(&config, CureConfig { injection: Some(again), ..CureConfig::default() }, program);
-    let ratio = second.duration_fs as f64 / first.duration_fs as f64;
-    assert!((ratio - 1.0).abs() < 0.03, "the same distribution, other draws: {ratio}");
-}
-
-#[test]
 fn without_injection_nothing_changes_and_the_controllers_rest() {
     let config = machine_config(4);
     let program = mixed(4, 250);

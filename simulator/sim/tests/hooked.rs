@@ -138,7 +138,7 @@ impl Hooks for Meddler {
         kernel.len() as u64 % 4 * US_FS / 20
     }
 
-    fn wakes_late(&mut self, woken: Woken) -> bool {
+    fn wakes_late(&mut self, woken: Woken<'_>) -> bool {
         let late = self.random.next_u64() & 3 == 0;
         self.late[0] += u64::from(late && woken.from == WokenFrom::Lock);
         late

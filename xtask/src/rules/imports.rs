@@ -32,7 +32,11 @@ const MAY_IMPORT: &[(&str, &[&str], &[&str])] = &[
     ("instruments/watch", &["core", "instruments/chase"], &["testbed"]),
     ("instruments", &["core"], &["testbed"]),
     ("recorders", &["core/abi", "simulator/trace"], &["instruments/sync/store"]),
-    ("simulator/program", &["core", "simulator", "instruments/sync/analysis"], &["testbed"]),
+    (
+        "simulator/program",
+        &["core", "simulator", "instruments/sync/analysis", "instruments/sync/store"],
+        &["testbed"],
+    ),
     ("simulator", &["core/abi", "core/analysis", "simulator", "instruments/sync/analysis"], &["testbed"]),
     ("testbed", &["core/abi", "core/analysis"], &["core", "instruments/sync/analysis"]),
     ("quaver", &["core", "instruments"], &["simulator", "testbed"]),

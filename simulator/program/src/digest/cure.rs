@@ -1,5 +1,7 @@
 //! Jitter and its cure: what several runs of one program come to.
 
+use super::recorded::RecordedFigures;
+use crate::recording::Recorded;
 use quaver_dvfs::dvfs::Table;
 use quaver_dvfs::power::{PowerModel, Run, sensitivity};
 use quaver_sim::coherence::SecondLevelCounts;
@@ -47,6 +49,8 @@ pub struct CureRuns {
     pub config: CureConfig,
     /// Epochs of kernel activity that could be run; none: only time passed.
     pub kernel_epochs: Option<u64>,
+    /// The recording that was injected.
+    pub recorded: Option<Recorded>,
     /// On a plain chip, without jitter and cure.
     pub ideal: Option<OneRun>,
     /// With the caches of the cure, without jitter.
@@ -84,6 +88,9 @@ pub struct CureSummary {
     pub power: Vec<PowerFigures>,
     /// Of the first seed: what was injected and found, by class.
     pub classes: Vec<ClassFigures>,
+    /// Of the first seed: what was injected from a recording; none without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<RecordedFigures>,
     /// Of the first seed, without the cure: what injected activity touched and waited for, by class.
     #[serde(default)]
     pub activities: BTreeMap<String, ActivityCounts>,
@@ -254,6 +261,11 @@ impl CureRuns {
             power_overhead: spread(|one| one.power_overhead),
             power: power(cured, disturbed),
             classes: cured.map(|run| classes(&run.cure)).unwrap_or_default(),
+            recorded: self
+                .recorded
+                .as_ref()
+                .zip(cured)
+                .and_then(|(recorded, run)| RecordedFigures::of(recorded, &run.cure, run.duration_fs)),
             activities: disturbed.or(cured).map(activities).unwrap_or_default(),
             refill: self.refill(disturbed, cured),
             units: cured.map(|run| units(&run.cure)).unwrap_or_default(),
@@ -436,6 +448,7 @@ mod tests {
         let kept = (0..300).zip([5, 1, -7, 9].into_iter().cycle()).map(record).collect();
         let cure = CureResults {
             units: Units::new(&UnitConfig::new(1), 2).finish(1),
+            recorded: None,
             injected: BTreeMap::new(),
             timer: InjectedCounts::default(),
             activities: BTreeMap::new(),

@@ -5,6 +5,7 @@ mod facts;
 mod figures;
 mod lanes;
 mod machine;
+mod recorded;
 mod summary;
 mod timeline;
 
@@ -17,6 +18,7 @@ pub(crate) use facts::{facts_of, speed_of};
 pub(crate) use figures::{running_fs, summarize};
 pub use lanes::{SLICES, SimLane, SimLanes};
 pub use machine::{Difference, differences, words as machine_words};
+pub use recorded::{RecordedClass, RecordedFigures};
 pub use summary::{
     ChipFigures, CoreFigures, LevelFigures, PARTS, PathFigures, PathThread, RUNNING_PARTS, SCHEMA,
     SimSummary, ThreadFigures, TimePart, TrafficFigures, WAITS,

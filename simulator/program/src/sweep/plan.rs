@@ -33,6 +33,9 @@ pub(super) struct Plan {
     /// Kernel activity that runs for what is injected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) library: Option<Input>,
+    /// The run whose lateness is injected; which recording that is stands in `cure`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) recorded: Option<PathBuf>,
     /// What is varied, the first slowest.
     pub(super) axes: Vec<Axis>,
     /// Seeds of what is injected; none: that of the cure.
@@ -144,7 +147,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Plan> {
         None => over_machine,
         Some(file) => over(table(&around.join(file))?, over_machine),
     };
-    let (cure, library) = cure(head.cure.map(|file| around.join(file)), over_cure, path)?;
+    let (cure, library, recorded) = cure(head.cure.map(|file| around.join(file)), over_cure, path)?;
     let traces = traces(head.traces, around).map_err(|error| match error {
         Fault::Plan(what) => said(what),
         Fault::Trace(error) => error,
@@ -157,6 +160,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Plan> {
         machine,
         cure,
         library,
+        recorded,
         axes,
         seeds,
         ideal: head.ideal,
@@ -237,13 +241,13 @@ fn over(mut base: toml::Table, over: toml::Table) -> toml::Table {
 /// Keys of a cure that name files.
 const FILES: [&str; 2] = ["library", "recorded"];
 
-/// The cure of a file with that of the plan over it, and the library of kernel activity that they name. Files that are named are
-/// taken from the place of who names them; recorded distributions are in it already.
+/// The cure of a file with that of the plan over it, and the library of kernel activity and the recorded run that they name. Files
+/// that are named are taken from the place of who names them; which recording it is stands in the cure already.
 fn cure(
     file: Option<PathBuf>,
     own: Option<toml::Table>,
     plan: &Path,
-) -> anyhow::Result<(Option<toml::Table>, Option<Input>)> {
+) -> anyhow::Result<(Option<toml::Table>, Option<Input>, Option<PathBuf>)> {
     let placed = |mut table: toml::Table, place: &Path| {
         for name in FILES {
             if let Some(toml::Value::String(path)) = table.get_mut(name)
@@ -260,7 +264,7 @@ fn cure(
     let mut cure = match (base, own) {
         (Some(base), own) => over(base, own.unwrap_or_default()),
         (None, Some(own)) => own,
-        (None, None) => return Ok((None, None)),
+        (None, None) => return Ok((None, None, None)),
     };
     let named: toml::Table = FILES.iter().filter_map(|name| cure.remove_entry(*name)).collect();
     let mut asked = named;
@@ -272,7 +276,9 @@ fn cure(
     if let Some(injection) = &read.config.injection {
         cure.insert("injection".to_owned(), toml::Table::try_from(injection)?.into());
     }
-    Ok((Some(cure), read.library.as_deref().map(input).transpose()?))
+    let recorded =
+        read.recorded.map(|recorded| std::fs::canonicalize(&recorded.path).unwrap_or(recorded.path));
+    Ok((Some(cure), read.library.as_deref().map(input).transpose()?, recorded))
 }
 
 /// Puts what `over` says into `base`, table by table.

@@ -270,6 +270,7 @@ mod tests {
             machine: toml::Table::new(),
             cure: cure.map(|text| text.parse().unwrap()),
             library: None,
+            recorded: None,
             axes: axes.iter().enumerate().map(axis).collect(),
             seeds: seeds.to_vec(),
             ideal: Ideal::SameCache,

@@ -4,6 +4,7 @@ use super::work::{Work, Worked};
 use super::{Sweep, gather, status};
 use crate::cure_file;
 use crate::kernel_activity::{KernelActivity, TimedActivity};
+use crate::recording;
 use crate::sweep::args::SweepRunArgs;
 use crate::sweep::stored;
 use quaver_instrument::exit_code::{ExitCode, failure};
@@ -115,11 +116,13 @@ pub(super) fn do_missing(
     check_inputs(sweep, &todo)?;
     let kernel = kernel(sweep)?;
     let kernel = kernel.as_ref().map(TimedActivity::new);
+    let recorded = sweep.plan.recorded.as_deref().map(recording::read).transpose()?;
     let work = Work {
         plan: &sweep.plan,
         points: &sweep.points,
         place: &sweep.place,
         kernel: kernel.as_ref(),
+        recording: recorded.as_ref().map(|recorded| &recorded.recording),
         jobs,
         interrupt,
         quiet,

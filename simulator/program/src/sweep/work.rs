@@ -14,6 +14,8 @@ use crate::kernel_activity::TimedActivity;
 use quaver_instrument::exit_code::sentence;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
+use quaver_sim::inject::Recording;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -33,6 +35,7 @@ pub(super) struct Work<'a> {
     pub(super) points: &'a Points,
     pub(super) place: &'a SweepDirectory,
     pub(super) kernel: Option<&'a TimedActivity<'a>>,
+    pub(super) recording: Option<&'a Arc<Recording>>,
     pub(super) jobs: usize,
     pub(super) interrupt: &'a Interrupt,
     pub(super) quiet: bool,
@@ -220,6 +223,7 @@ impl Shared<'_> {
             cure: point.setting.cure.as_ref(),
             seed: point.seed,
             kernel: work.kernel,
+            recording: work.recording,
             ..Setup::plain(trace, &point.setting.machine)
         };
         let outcome = cure::simulate(&setup, goes_on)?;

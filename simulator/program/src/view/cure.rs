@@ -20,6 +20,9 @@ pub(super) fn add(document: &mut Document, cure: &CureSummary) {
     if !cure.classes.is_empty() {
         document.section(injected(cure));
     }
+    if let Some(recorded) = &cure.recorded {
+        document.section(super::recorded::section(recorded));
+    }
     if !cure.activities.is_empty() {
         document.section(kernel(cure));
     }

@@ -2,6 +2,7 @@
 
 mod charts;
 mod cure;
+mod recorded;
 
 use crate::digest::{
     CoreFigures, PARTS, PathFigures, RUNNING_PARTS, SimLanes, SimSpeed, SimSummary, ThreadFigures, TimePart,

@@ -6,7 +6,7 @@ use super::threads::unit_id;
 use super::translate::{SyncCall, handle};
 use crate::frames::Ended;
 use crate::hooks::{Moment, Woken, WokenFrom};
-use crate::inject::Draw;
+use crate::inject::{Draw, Occasion};
 use quaver_abi::record::OffCpu;
 use quaver_abi::sync::SyncKind;
 use quaver_sync_analysis::sync::{KernelKind, KernelReason, SyncClass, ThreadId};
@@ -112,7 +112,7 @@ impl Cure {
     }
 
     /// A thread is woken by the one that entered a call last. Whether the kernel has something else to do before it goes on.
-    pub(super) fn wakes_late(&mut self, woken: Woken) -> bool {
+    pub(super) fn wakes_late(&mut self, woken: Woken<'_>) -> bool {
         match woken.from {
             WokenFrom::Barrier => self.meeting.push(woken.thread.0),
             WokenFrom::Lock | WokenFrom::Signal | WokenFrom::Broadcast => self.passes_debt(woken.thread.0),
@@ -121,7 +121,10 @@ impl Cure {
         let (class, occasion) = match woken.from {
             WokenFrom::Lock => (SyncClass::LockUnlock, None),
             WokenFrom::Signal => (SyncClass::SignalWait, None),
-            WokenFrom::Broadcast | WokenFrom::Barrier => (SyncClass::BroadcastWait, Some(woken.occasion)),
+            WokenFrom::Broadcast | WokenFrom::Barrier => {
+                let broadcast = Occasion { number: woken.occasion, by: self.wakes, woken: woken.with };
+                (SyncClass::BroadcastWait, Some(broadcast))
+            }
         };
         let draw = injection.draw(woken.thread.0, class, occasion);
         self.injected.entry(class).or_default().add(&draw);

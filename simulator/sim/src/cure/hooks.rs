@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::error::SimulationError;
 use crate::frames::Progress;
 use crate::hooks::{Event, FrequencyChange, Hooks, Moment, Orders, Woken};
-use crate::inject::{Draw, EpochSteps, Injection, Owner};
+use crate::inject::{Draw, EpochSteps, Injection, Owner, Recording};
 use crate::private::SecondLevel;
 use crate::unit::{UnitConfig, Units};
 use quaver_abi::sync::SyncOutcome;
@@ -19,6 +19,7 @@ use quaver_dvfs::dvfs::{OperatingPoint, Table};
 use quaver_sync_analysis::sync::{KernelEvent, KernelKind, SyncClass, SyncEvent, ThreadId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::sync::Arc;
 
 /// Where threads go into the kernel to sleep: one place in the thread library, the same for all.
 pub(super) const SLEEP_PC: u64 = 0x7f00_0000;
@@ -195,6 +196,12 @@ impl Cure {
         Ok(cure)
     }
 
+    /// The same with the recording that the configuration names.
+    pub fn recorded_in(mut self, recording: Arc<Recording>) -> Self {
+        self.injection = self.injection.map(|injection| injection.recorded_in(recording));
+        self
+    }
+
     fn first_alarm(&self, core: usize) -> u64 {
         self.injection.as_ref().and_then(|injection| injection.due_fs(core)).unwrap_or(u64::MAX)
     }
@@ -325,6 +332,7 @@ impl Cure {
             owed_after_dummies_fs: owed(dummies),
             units: self.units.finish(end_fs / self.cycle_fs),
             injected: self.injected,
+            recorded: self.injection.as_ref().and_then(Injection::recorded).cloned(),
             timer: self.timer,
             activities: self.activities.by_class,
             subframes,
@@ -353,7 +361,7 @@ impl Hooks for &mut Cure {
         kernel.passes_fs()
     }
 
-    fn wakes_late(&mut self, woken: Woken) -> bool {
+    fn wakes_late(&mut self, woken: Woken<'_>) -> bool {
         Cure::wakes_late(self, woken)
     }
 

@@ -2,7 +2,7 @@
 
 use super::activity::ActivityCounts;
 use crate::frames::{Ended, Progress};
-use crate::inject::Draw;
+use crate::inject::{Draw, RecordedDraws};
 use crate::unit::UnitResults;
 pub use quaver_dvfs::dvfs::CoreResidency;
 use quaver_dvfs::dvfs::Table;
@@ -55,6 +55,8 @@ pub struct CureResults {
     pub units: UnitResults,
     /// Injected at ends of calls, by class.
     pub injected: BTreeMap<SyncClass, InjectedCounts>,
+    /// What was drawn from a recording; none without one.
+    pub recorded: Option<RecordedDraws>,
     /// Injected as timer interrupts.
     pub timer: InjectedCounts,
     /// What was injected touched and waited for, by class.

@@ -1,7 +1,6 @@
 //! How long jitter lasts.
 
 use quaver_dvfs::normal;
-use quaver_sync_analysis::sync::{ClassFigures, Settings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -47,19 +46,6 @@ pub enum Duration {
 }
 
 impl Duration {
-    /// What a `quaver sync` run says of one class: its operations, and by how much the late ones exceeded the threshold, or
-    /// the whole of what they took where the run counted that.
-    pub fn recorded(class: &ClassFigures, settings: &Settings) -> Self {
-        let bins = class.bins.iter();
-        Self::Recorded {
-            timed: class.timed.count,
-            over_ns: if settings.count_all { 0.0 } else { settings.threshold_ns as f64 },
-            bins: bins
-                .map(|bin| DurationBin { from_ns: bin.from_ns, to_ns: bin.to_ns, count: bin.count })
-                .collect(),
-        }
-    }
-
     /// The value for a uniform number 0 <= u < 1, femtoseconds; 0 where nothing happens.
     pub fn at(&self, u: f64) -> u64 {
         let excess_ns = match self {

@@ -1,15 +1,20 @@
 //! What is injected where.
 
 use super::duration::Duration;
-use quaver_sync_analysis::sync::{SyncClass, SyncResults};
+use super::recording::{JointCounts, Recording, RecordingFacts};
+use quaver_sync_analysis::sync::SyncClass;
+use quaver_trace::step::Thread;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Femtoseconds in a microsecond.
 const FS_PER_US: u64 = 1_000_000_000;
+/// Femtoseconds in a nanosecond.
+const FS_PER_NS: u64 = 1_000_000;
 /// Sets what is drawn for broadcasts apart from what is drawn for threads.
 const BROADCASTS: u64 = 0x6272_6f61_6463_6173;
 
@@ -49,6 +54,9 @@ pub struct InjectionConfig {
     /// Timer interrupts; none: there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timer: Option<TimerConfig>,
+    /// The recording from which the lateness of classes comes that are not in `classes`; none: from none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording: Option<RecordingFacts>,
 }
 
 impl InjectionConfig {
@@ -60,18 +68,41 @@ impl InjectionConfig {
             if !(0.0..=1.0).contains(&self.together) {
                 return Some(("together", "0 to 1"));
             }
+            if self.together > 0.0 && self.draws_joint() {
+                return Some(("together", "0 with recorded, which has who was late together"));
+            }
             let timer = self.timer.as_ref()?;
             let period = (timer.period_us == 0).then_some("period_us: at least 1");
             Some(("timer", timer.duration.fault().or(period)?))
         })
     }
 
-    /// What a `quaver sync` run recorded, class by class, without timer interrupts. Classes that were never late take nothing.
-    pub fn recorded(results: &SyncResults, seed: u64) -> Self {
-        let late = results.classes.iter().filter(|class| class.late.count > 0);
-        let classes = late.map(|class| (class.class, Duration::recorded(class, &results.settings))).collect();
-        Self { seed, classes, ..Self::default() }
+    /// Whether who is late together comes from a recording.
+    fn draws_joint(&self) -> bool {
+        self.recording.is_some() && !self.classes.contains_key(&SyncClass::BroadcastWait)
     }
+}
+
+/// A broadcast, or a barrier at which all are.
+#[derive(Clone, Copy, Debug)]
+pub struct Occasion<'a> {
+    /// Its number.
+    pub number: u64,
+    /// Who gave it, or came last.
+    pub by: u32,
+    /// All that are woken by it.
+    pub woken: &'a [Thread],
+}
+
+/// What was drawn from a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct RecordedDraws {
+    /// Classes that are not drawn from it.
+    pub given: Vec<SyncClass>,
+    /// Broadcasts and barriers.
+    pub joint: JointCounts,
+    /// By class: what late operations took, nanoseconds, and how many took so long.
+    pub late_ns: BTreeMap<SyncClass, BTreeMap<u64, u64>>,
 }
 
 /// The draws of a run. What a thread meets in its n-th call follows from the seed alone, not from the order of the threads or
@@ -79,6 +110,10 @@ impl InjectionConfig {
 #[derive(Clone, Debug)]
 pub struct Injection {
     config: InjectionConfig,
+    recording: Option<Arc<Recording>>,
+    drawn: RecordedDraws,
+    /// The latest broadcast, and who is late after it.
+    latest: Option<(u64, Vec<(u32, u64)>)>,
     /// By thread: how many calls it has entered, and the sequence of the last, once something was drawn in it.
     threads: Vec<(u64, Option<Pcg64Mcg>)>,
     /// By core: when the next timer interrupt is due, and its sequence.
@@ -113,7 +148,21 @@ impl Injection {
             let timer = config.timer.as_ref().filter(|timer| timer.cores.contains(&core))?;
             Some((timer.period_us * FS_PER_US, sequence(config.seed, 1 << 32 | core as u64)))
         };
-        Self { config: config.clone(), threads: Vec::new(), timers: (0..cores).map(timer).collect() }
+        Self {
+            config: config.clone(),
+            recording: None,
+            drawn: RecordedDraws::default(),
+            latest: None,
+            threads: Vec::new(),
+            timers: (0..cores).map(timer).collect(),
+        }
+    }
+
+    /// The same with the recording that the configuration names.
+    pub fn recorded_in(mut self, recording: Arc<Recording>) -> Self {
+        self.drawn.given = self.config.classes.keys().copied().collect();
+        self.recording = Some(recording);
+        self
     }
 
     /// The thread enters a call.
@@ -130,16 +179,59 @@ impl Injection {
         &mut self.threads[index]
     }
 
-    /// What an operation of this class takes in the kernel, for the thread that it holds up; of a broadcast, with the number
-    /// that all have who are woken by it.
-    pub fn draw(&mut self, thread: u32, class: SyncClass, broadcast: Option<u64>) -> Draw {
+    /// What an operation of this class takes in the kernel, for the thread that it holds up; of a wait that a broadcast ends, with
+    /// that broadcast.
+    pub fn draw(&mut self, thread: u32, class: SyncClass, broadcast: Option<Occasion<'_>>) -> Draw {
         let seed = self.config.seed;
         let (calls, kept) = self.of(thread);
         let random = kept.get_or_insert_with(|| sequence(seed ^ calls.rotate_left(20), u64::from(thread)));
         let (own, tie) = (uniform(random), random.next_u64());
-        let Some(duration) = self.config.classes.get(&class) else { return Draw::default() };
-        let u = broadcast.and_then(|number| self.for_all(number)).unwrap_or(own);
-        Draw { duration_fs: duration.at(u), tie }
+        let duration_fs = match self.config.classes.get(&class) {
+            Some(duration) => {
+                let u = broadcast.and_then(|broadcast| self.for_all(broadcast.number)).unwrap_or(own);
+                duration.at(u)
+            }
+            None if self.recording.is_none() => return Draw::default(),
+            None => self.recorded_ns(thread, class, own, broadcast) * FS_PER_NS,
+        };
+        Draw { duration_fs, tie }
+    }
+
+    /// The same as a recording has it, nanoseconds.
+    fn recorded_ns(
+        &mut self,
+        thread: u32,
+        class: SyncClass,
+        own: f64,
+        broadcast: Option<Occasion<'_>>,
+    ) -> u64 {
+        let Some(recording) = self.recording.clone() else { return 0 };
+        let late_ns = match broadcast {
+            Some(broadcast) => self.joint_ns(&recording, thread, &broadcast),
+            None => recording.alone_ns(class, thread, own),
+        };
+        if late_ns > 0 {
+            *self.drawn.late_ns.entry(class).or_default().entry(late_ns).or_default() += 1;
+        }
+        late_ns
+    }
+
+    /// All that one broadcast wakes are drawn at once, and each is asked for in turn.
+    fn joint_ns(&mut self, recording: &Recording, thread: u32, broadcast: &Occasion<'_>) -> u64 {
+        let number = broadcast.number;
+        if self.latest.as_ref().is_none_or(|(latest, _)| *latest != number) {
+            let mut random = sequence(self.config.seed ^ BROADCASTS, number);
+            let drawn = (uniform(&mut random), uniform(&mut random));
+            let of = (broadcast.by, broadcast.woken);
+            self.latest = Some((number, recording.together_ns(of, drawn, &mut self.drawn.joint)));
+        }
+        let late = self.latest.iter().flat_map(|(_, late)| late).find(|(late, _)| *late == thread);
+        late.map_or(0, |(_, late_ns)| *late_ns)
+    }
+
+    /// What was drawn from a recording; none without one.
+    pub fn recorded(&self) -> Option<&RecordedDraws> {
+        self.recording.as_ref().map(|_| &self.drawn)
     }
 
     /// The number that all draw by whom this broadcast wakes; none where each has his own.
@@ -219,6 +311,10 @@ mod tests {
         }
     }
 
+    fn numbered(number: u64) -> Option<Occasion<'static>> {
+        Some(Occasion { number, by: 15, woken: &[] })
+    }
+
     #[test]
     fn what_a_thread_meets_in_a_call_follows_from_the_seed_alone() {
         let wait = SyncClass::BroadcastWait;
@@ -256,7 +352,7 @@ mod tests {
             let late = |broadcast: u64, injection: &mut Injection| {
                 let late = |thread: &u32| {
                     injection.enters(*thread);
-                    injection.draw(*thread, class, Some(broadcast)).duration_fs > 0
+                    injection.draw(*thread, class, numbered(broadcast)).duration_fs > 0
                 };
                 (0..15).filter(late).count()
             };
@@ -273,8 +369,9 @@ mod tests {
         }
         let mut injection = Injection::new(&InjectionConfig { together: 1.0, ..config(7) }, 16);
         for broadcast in 0..100 {
-            let all: Vec<u64> =
-                (0..15).map(|thread| injection.draw(thread, class, Some(broadcast)).duration_fs).collect();
+            let all: Vec<u64> = (0..15)
+                .map(|thread| injection.draw(thread, class, numbered(broadcast)).duration_fs)
+                .collect();
             assert!(all.iter().all(|duration_fs| *duration_fs == all[0]), "for the same time: {all:?}");
         }
     }

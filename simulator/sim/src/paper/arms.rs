@@ -253,7 +253,7 @@ pub fn injection(knobs: &Knobs, seed: u64) -> InjectionConfig {
     // A timer interrupt itself is short; now and then the kernel takes its chance.
     let timer = Duration::Exceedance { probability: 1.0, over_ns: 1_000.0, mean_ns: 4_000.0, sigma: 1.0 };
     let timer = TimerConfig { period_us: TIMER_US, cores: TIMER_CORES.to_vec(), duration: timer };
-    InjectionConfig { seed, classes, together: knobs.together, timer: Some(timer) }
+    InjectionConfig { seed, classes, together: knobs.together, timer: Some(timer), recording: None }
 }
 
 #[cfg(test)]

@@ -367,6 +367,7 @@ mod tests {
     fn cure(residency: Vec<CoreResidency>, kept: Vec<SubframeRecord>) -> CureResults {
         CureResults {
             units: Units::new(&UnitConfig::new(1), 2).finish(1),
+            recorded: None,
             injected: BTreeMap::new(),
             timer: Default::default(),
             activities: BTreeMap::new(),

@@ -1,6 +1,6 @@
 use super::*;
 
-fn in_time(_: Woken) -> bool {
+fn in_time(_: Woken<'_>) -> bool {
     false
 }
 
@@ -65,7 +65,7 @@ fn all_leave_a_barrier_together() {
 fn who_is_late_holds_nothing_and_asks_again_before_all_others() {
     let mut threads = started(4);
     let (lock, unlock) = (Sync::Lock { object: 8 }, Sync::Unlock { object: 8 });
-    let mut first_is_late = |woken: Woken| {
+    let mut first_is_late = |woken: Woken<'_>| {
         assert_eq!((woken.from, woken.occasion), (WokenFrom::Lock, 0));
         woken.thread == Thread(1)
     };
@@ -79,7 +79,7 @@ fn who_is_late_holds_nothing_and_asks_again_before_all_others() {
     assert!(!threads.ask_again(Thread(1), 11), "2 holds it");
     assert_eq!(threads.step(Thread(2), unlock, 20, &mut in_time).unwrap().woken, woken(&[1]), "before 3");
     threads.step(Thread(1), unlock, 21, &mut in_time).unwrap();
-    let mut all_late = |_: Woken| true;
+    let mut all_late = |_: Woken<'_>| true;
     assert_eq!(threads.step(Thread(3), unlock, 22, &mut all_late).unwrap().woken, woken(&[]));
     assert!(threads.step(Thread(0), lock, 23, &mut in_time).unwrap().goes_on, "free for whoever asks");
     assert!(!threads.step(Thread(1), lock, 24, &mut in_time).unwrap().goes_on);
@@ -94,7 +94,8 @@ fn each_time_that_all_meet_is_an_occasion_of_its_own() {
     let barrier = Sync::Barrier { object: 8, parties: 3 };
     let mut occasions = Vec::new();
     for round in 0..2 {
-        let mut late = |woken: Woken| {
+        let mut late = |woken: Woken<'_>| {
+            assert_eq!(woken.with, [Thread(2), Thread(0)]);
             occasions.push((woken.occasion, woken.thread.0));
             woken.thread == Thread(2)
         };

@@ -36,7 +36,7 @@ pub use ledger::{
     PATTERN_SHARE, PairShare, Pattern, PlaceShare, RootShare, SoFar, Spending, ThreadShare, ThreadTime,
     WaiterShare, WakerShare, WordFigures, WordKind, WordUse,
 };
-pub use observer::{Buffer, Message, Observer, Operation, Wakeup};
+pub use observer::{Buffer, Message, Observer, Operation, Timed, Wakeup};
 pub use protocol::Protocol;
 pub use results::{
     Bin, Cause, CauseFigures, ClassFigures, CoreFigures, Counts, Coverage, CriticalPath, Offender,

@@ -1,7 +1,7 @@
 //! Whoever watches the protocol at work: a timeline, or the hardware unit that counts its cycles.
 
 use super::event::ThreadId;
-use super::results::Wait;
+use super::results::{SyncClass, Wait};
 
 /// The buffers of a core's unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,12 +49,31 @@ pub struct Wakeup {
     pub met: bool,
 }
 
+/// An operation of the six classes that has ended, late or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timed {
+    /// Its class.
+    pub class: SyncClass,
+    /// Who did it.
+    pub thread: ThreadId,
+    /// Who ended the wait; of signals, broadcasts and unlocks `thread`.
+    pub by: ThreadId,
+    /// The same number for all waits that one release has ended, and another for each release; of other operations 0.
+    pub release: u64,
+    /// T, nanoseconds.
+    pub took_ns: u64,
+    /// The part of T in which others held the mutex that the wait has to take again, nanoseconds.
+    pub held_ns: u64,
+}
+
 /// Watches. Every method does nothing unless it is written.
 pub trait Observer {
     /// A late wait, with its pieces.
     fn late_wait(&mut self, _wait: &Wait) {}
     /// A wait that another thread has ended, late or not; joins are not among them.
     fn woken(&mut self, _wakeup: &Wakeup) {}
+    /// An operation of the six classes has ended.
+    fn timed(&mut self, _timed: &Timed) {}
     /// An operation on a buffer of a core. `slot` is where it succeeded, none where it failed. Slots are told apart only
     /// where the buffers are limited.
     fn buffer(&mut self, _core: u16, _buffer: Buffer, _operation: Operation, _slot: Option<u8>) {}

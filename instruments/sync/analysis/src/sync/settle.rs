@@ -2,7 +2,7 @@
 
 use super::event::SyncEvent;
 use super::keys::{ObjectKey, SHARED_PROCESS};
-use super::observer::{Observer, Wakeup};
+use super::observer::{Observer, Timed, Wakeup};
 use super::protocol::Protocol;
 use super::results::{SyncClass, Wait};
 use super::threads::{OpenWait, Release, Slot, Waiting};
@@ -73,6 +73,14 @@ impl<O: Observer> Protocol<O> {
             core.migrations += 1;
         }
         self.books.timed(class, now_ns - released_ns);
+        self.observer.timed(&Timed {
+            class,
+            thread: event.thread,
+            by: release.thread,
+            release: release.order,
+            took_ns: now_ns - released_ns,
+            held_ns: last.at_ns.saturating_sub(released_ns),
+        });
         let Some(late_ns) = self.settings.late_ns(now_ns - released_ns) else { return };
         self.late(slot, class, wait.key, wait.call_site, event.cpu, late_ns);
         let mut pieces = std::mem::take(&mut self.scratch.pieces);
@@ -145,6 +153,8 @@ impl<O: Observer> Protocol<O> {
         let now_ns = self.now_ns;
         let took_ns = now_ns - entered_ns;
         self.books.timed(class, took_ns);
+        let thread = self.threads.get(slot).id;
+        self.observer.timed(&Timed { class, thread, by: thread, release: 0, took_ns, held_ns: 0 });
         let Some(late_ns) = self.settings.late_ns(took_ns) else { return };
         self.late(slot, class, key, call_site, cpu, late_ns);
         let thread = self.threads.get_mut(slot);
