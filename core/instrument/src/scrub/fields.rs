@@ -35,7 +35,7 @@ const PLACES: [(Field, &str); 6] = [
          late.part late.place late.certainty waits.class waits.source waits.certainty events.kind_name events.detail_name \
          compare.context_name path.flag_names study-stamps.path_names sync.kind_name sync.outcome_name sync.flag_names \
          sync.detail_name sim-intervals.state parts.part time.part levels.level \
-         cure.classes.class memory.latency network.kind prefetch.kind core.pipeline hand_overs_by_kind facts.architecture",
+         cure.classes.class cure.recorded.classes.class memory.latency network.kind prefetch.kind core.pipeline hand_overs_by_kind facts.architecture",
     ),
     (
         Field::Sentence,

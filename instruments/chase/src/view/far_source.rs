@@ -89,6 +89,8 @@ Source at 192.0.2.1:2666  whole stream, as the source reports
         let to = FarMove { times: 1, to: "192.0.2.9:7".into() };
         document.section(section(&FarSource { moved: Some(to), ..far }));
         let told = plain(&document).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(told.contains("sent to 192.0.2.9:7 at last: something on the way, as a NAT does, gave this host 1 new port;"));
+        assert!(told.contains(
+            "sent to 192.0.2.9:7 at last: something on the way, as a NAT does, gave this host 1 new port;"
+        ));
     }
 }
