@@ -57,23 +57,27 @@ pub(crate) fn settle_catch_up(drafts: &mut Vec<Draft>, cause: u32, budget_ns: i6
     std::mem::swap(drafts, scratch);
 }
 
-/// Gives up to `cap_ns` of the receiver's unexplained time in a window to what pushed it behind itself. A packet is expected
-/// when its reading would have ended; what held the receiver up then pushed that reading, which takes its own time, behind
-/// itself. Of several causes in a row, it is the one with most time.
+/// Gives up to `cap_ns` of the receiver's unexplained time in a window to what pushed it behind itself. The receiver's part of a
+/// window begins when its reading would have ended; what held the receiver up then pushed that reading, which takes its own
+/// time, behind itself. Of several causes in a row, it is the one with most time.
 ///
 /// Without such a cause (`first` is false for a packet that queued behind others), the reading at the end of the window belongs
-/// to what came right before it. That found the packet late already, and pushed no more behind itself than it lasted.
+/// to what came right before it. That pushed no more behind itself than it lasted.
 pub(crate) fn settle_displaced(drafts: &mut Vec<Draft>, cap_ns: i64, first: bool) {
     let is_reading =
         |draft: &Draft| (draft.part, draft.place) == (Part::Unexplained, PacketPosition::Receiver);
-    let begins = drafts.iter().position(|draft| draft.cause.is_none()).unwrap_or(drafts.len());
-    let held = if first && begins > 0 {
-        0..begins
+    let entry =
+        drafts.iter().position(|draft| draft.place == PacketPosition::Receiver).unwrap_or(drafts.len());
+    let begins = drafts[entry..].iter().position(|draft| draft.cause.is_none());
+    let begins = begins.map_or(drafts.len(), |none| entry + none);
+    let limited = !first || begins == entry;
+    let held = if !limited {
+        entry..begins
     } else {
         let end = drafts.iter().rposition(|draft| !is_reading(draft)).map_or(0, |last| last + 1);
         drafts[..end].iter().rposition(|draft| draft.cause.is_none()).map_or(0, |none| none + 1)..end
     };
-    let (from, limited) = (held.end, !first || held.start > 0);
+    let from = held.end;
     let held = &drafts[held];
     let time_ns = |cause: Option<u32>| -> i64 {
         held.iter().filter(|draft| draft.cause == cause).map(|draft| draft.end_ns - draft.start_ns).sum()

@@ -89,9 +89,11 @@ fn catch_up_twin(drafts: &[Draft], cause: u32, budget_ns: i64) -> Vec<Nanosecond
 fn displaced_twin(drafts: &[Draft], cap_ns: i64, first: bool) -> Vec<Nanosecond> {
     let mut out = spread(drafts);
     let is_reading = |n: &Nanosecond| n.0 == Part::Unexplained && n.4 == PacketPosition::Receiver;
-    let begins = out.iter().take_while(|n| n.1.is_some()).count();
-    let (held, from): (Vec<Nanosecond>, usize) = if first && begins > 0 {
-        (out[..begins].iter().rev().copied().collect(), begins)
+    let entry = out.iter().take_while(|n| n.4 != PacketPosition::Receiver).count();
+    let begins = entry + out[entry..].iter().take_while(|n| n.1.is_some()).count();
+    let found_it_in_time = first && begins > entry;
+    let (held, from): (Vec<Nanosecond>, usize) = if found_it_in_time {
+        (out[entry..begins].iter().rev().copied().collect(), begins)
     } else {
         let from = out.len() - out.iter().rev().take_while(|n| is_reading(n)).count();
         (out[..from].iter().rev().take_while(|n| n.1.is_some()).copied().collect(), from)
@@ -100,7 +102,6 @@ fn displaced_twin(drafts: &[Draft], cap_ns: i64, first: bool) -> Vec<Nanosecond>
     let Some(most) = held.iter().map(count).max() else { return out };
     // Of two with as much time, the later one.
     let Some(&(_, cause, event, ..)) = held.iter().find(|n| count(n) == most) else { return out };
-    let found_it_in_time = first && held.len() == from;
     let cap = if found_it_in_time { cap_ns as usize } else { (cap_ns as usize).min(held.len()) };
     for nanosecond in out[from..].iter_mut().filter(|n| is_reading(n)).take(cap) {
         (nanosecond.0, nanosecond.1, nanosecond.2) = (Part::CatchUp, cause, event);
