@@ -1,58 +1,17 @@
 //! Barriers: how long threads waited at each, who came last, and how long after the one before.
 
 use super::Ledger;
-use super::figures::{PlaceShare, Spending};
+use super::figures::{BarrierFigures, LastShare, Spending};
 use super::lock::{KEPT, LISTED, places};
 use super::thread::Call;
 use crate::sync::event::{SyncEvent, ThreadId};
 use crate::sync::keys::{AddressMap, ObjectKey};
-use crate::sync::results::Sums;
 use quaver_abi::sync::SyncOutcome;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Barriers kept; those that come later are not counted.
 const KEPT_BARRIERS: usize = 65_536;
-
-/// A thread's part of the rounds of a barrier.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct LastShare {
-    /// Which thread.
-    pub thread: ThreadId,
-    /// Rounds in which it came last.
-    pub rounds: u64,
-    /// How long after the one before it it came, in all these rounds together: they would be over so much earlier at most.
-    pub behind_ns: u64,
-    /// For how long the others waited for it, all together.
-    pub total_ns: u64,
-}
-
-/// A barrier. `for_last_ns` + `after_ns` + `unfinished_ns` are `wait.total_ns`, exactly.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct BarrierFigures {
-    /// Process image.
-    pub process: u16,
-    /// Address.
-    pub address: u64,
-    /// Calls, that of the last to come included: each from its entry to its return.
-    pub wait: Sums,
-    /// Times that all had come.
-    pub rounds: u64,
-    /// Of the wait: the last one had not come.
-    pub for_last_ns: u64,
-    /// Of the wait: all had come, and the threads were on their way.
-    pub after_ns: u64,
-    /// Of the wait: nobody was seen to go on.
-    pub unfinished_ns: u64,
-    /// Threads that waited, up to 256.
-    pub threads: u64,
-    /// Who came last, the one for whom the others waited for longest first.
-    pub last: Vec<LastShare>,
-    /// Where it was waited at.
-    pub waiter_sites: Vec<PlaceShare>,
-}
 
 #[derive(Debug, Default)]
 struct Barrier {

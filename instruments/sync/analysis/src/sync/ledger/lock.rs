@@ -5,7 +5,6 @@ use super::figures::{
     Activity, CallShare, LockFigures, PATTERN_SHARE, PairShare, Pattern, PlaceShare, RootShare, ThreadShare,
 };
 use super::log::{Doing, Piece, Root};
-use super::readers::ReaderHold;
 use super::thread::Thread;
 use crate::sync::event::ThreadId;
 use crate::sync::keys::{AddressMap, ObjectKey};
@@ -23,6 +22,18 @@ const CONVOY_WAITS: u64 = 8;
 
 /// Owners remembered of one wait.
 const KEPT_OWNERS: usize = 64;
+
+/// A reader's hold that ended during a wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReaderHold {
+    /// Slot of the reader.
+    pub(super) slot: u32,
+    pub(super) from_ns: u64,
+    pub(super) to_ns: u64,
+    pub(super) site: ObjectKey,
+    /// The reader had given the lock back before in this wait.
+    pub(super) again: bool,
+}
 
 /// Somebody who waits.
 #[derive(Clone, Debug)]

@@ -17,11 +17,10 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-pub use barriers::{BarrierFigures, LastShare};
 pub use figures::{
-    Activity, CallShare, ConditionFigures, Contention, LockFigures, PATTERN_SHARE, PairShare, Pattern,
-    PlaceShare, RootShare, SoFar, Spending, ThreadShare, ThreadTime, WaiterShare, WakerShare, WordFigures,
-    WordKind, WordUse,
+    Activity, BarrierFigures, CallShare, ConditionFigures, Contention, LastShare, LockFigures, PATTERN_SHARE,
+    PairShare, Pattern, PlaceShare, RootShare, SoFar, Spending, ThreadShare, ThreadTime, WaiterShare,
+    WakerShare, WordFigures, WordKind, WordUse,
 };
 
 use super::event::{AnyEvent, KernelEvent, KernelKind, SyncEvent, ThreadId};

@@ -2,24 +2,12 @@
 //! back last: without the others the wait would have been as long.
 
 use super::Ledger;
-use super::lock::{KeptOut, Lock};
+use super::lock::{KeptOut, Lock, ReaderHold};
 use crate::sync::event::ThreadId;
 use crate::sync::keys::ObjectKey;
 
 /// Holds of readers remembered of one wait, and readers of one lock. What comes later is as of readers that came before the wait.
 const KEPT: usize = 64;
-
-/// A reader's hold that ended during a wait.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ReaderHold {
-    /// Slot of the reader.
-    pub(super) slot: u32,
-    pub(super) from_ns: u64,
-    pub(super) to_ns: u64,
-    pub(super) site: ObjectKey,
-    /// The reader had given the lock back before in this wait.
-    pub(super) again: bool,
-}
 
 impl Lock {
     /// A reader has got the lock.
