@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 
 /// Packets of an arm.
 const SENT: u64 = 500;
-/// Packets of the arm whose order is planted; they are 4 ms apart.
+/// Packets of the arm whose order is planted. They are 8 ms apart, and netem holds four of five back for 20 ms. So the order is
+/// the planted one unless something else holds a packet up for 4 ms.
 const ORDERED: u64 = 250;
 const MS: i64 = 1_000_000;
 /// How seldom a correct run leaves a random bound.
@@ -39,15 +40,15 @@ arm loss 500 1ms loss 10%
 arm copies 500 1ms duplicate 10%
 arm delay 500 1ms delay 20ms
 arm spread 500 1ms delay 20ms 5ms
-arm order 250 4ms delay 10ms reorder 100% gap 5
+arm order 250 8ms delay 20ms reorder 100% gap 5
 hear() {
-    name=$1 period=$2
-    shift 2
+    name=$1 count=$2 period=$3
+    shift 3
     tc qdisc replace dev eth0 parent 1:2 handle 2: netem \"$@\"
     far /init sink 10.9.0.2:2670 --for 60s --count 200 --receive block -q -o /tmp/$name --json >/tmp/summary &
     sink=$!
     await far grep -q :0A6E /proc/net/udp
-    /init source 10.9.0.2:2670 --dscp 4 --count 1500 --period $period --pace sleep -q >/dev/null
+    /init source 10.9.0.2:2670 --dscp 4 --count $count --period $period --pace sleep -q >/dev/null
     wait $sink
     say $name
     cat /tmp/summary
@@ -55,10 +56,10 @@ hear() {
     /init export /tmp/$name/sink* --csv samples -o -
     tc qdisc del dev eth0 parent 1:2
 }
-hear sink-nothing 1ms delay 0ms
-hear sink-alternate 1ms loss state 100% 100%
-hear sink-copies 1ms duplicate 100%
-hear sink-order 4ms delay 10ms reorder 100% gap 5
+hear sink-nothing 1500 1ms delay 0ms
+hear sink-alternate 1500 1ms loss state 100% 100%
+hear sink-copies 1500 1ms duplicate 100%
+hear sink-order 750 8ms delay 20ms reorder 100% gap 5
 ";
 
 /// One arm: what quaver says, what netem counted, and times of sending and arrival of each packet that came, by its number.
@@ -181,7 +182,7 @@ fn spread(spread: &Arm, delay: &Arm) {
     assert_eq!(spread.number("/up/packets/reordered"), behind.count() as u64);
 }
 
-/// Every fifth packet is not held back and overtakes the two before it, which are 4 and 8 ms ahead of it.
+/// Every fifth packet is not held back and overtakes the two before it, which are 8 and 16 ms ahead of it.
 fn order(order: &Arm) {
     assert_eq!(order.counts(), [ORDERED, 0, 0, ORDERED / 5 * 2]);
     let mut arrivals = order.arrivals.clone();
