@@ -68,8 +68,8 @@ fn notes(recorded: &RecordedFigures) -> Vec<Text> {
     }
     if let [Some(there), Some(here)] = recorded.late_per_thread_ms {
         said.push(text!(
-            "Late operations a thread: {} a ms recorded, {} a ms of simulated time injected. The rate for each operation \
-             is kept.",
+            "Late operations per thread and millisecond: {} recorded, {} injected in simulated time. The rate per \
+             operation is the recorded one.",
             Cell::Figure(there),
             Cell::Figure(here)
         ));

@@ -1,7 +1,7 @@
 //! What the receiver did itself: its code and its system calls, by function, and what is not its own.
 
-use super::scene::{RECEIVER, SERVICE_NS, SOURCE, START_NS, analyze, event, thread, vector};
-use crate::model::{Actor, Layer, LayerColumn, Names, PacketRun, PacketTable};
+use super::scene::{RECEIVER, SERVICE_NS, SOURCE, START_NS, analyze, event, table, thread, vector};
+use crate::model::{Actor, Layer, LayerColumn, Names, PacketRun};
 use crate::summary::{CauseSummary, FunctionShare};
 use quaver_abi::record::{
     EventKind, EventRecord, NO_STACK, OffCpu, REFILLS_QUOTA, SAMPLE_PERIOD_NS, SAMPLING_TIMER, Vector,
@@ -44,13 +44,7 @@ fn stopped(stops: &[(i64, i64)]) -> PacketRun {
     ];
     PacketRun {
         period_ns: Some(SPACING as f64),
-        packets: PacketTable {
-            seq: (0..COUNT as u64).collect(),
-            app_cpu: vec![1; app_ns.len()],
-            stack_cpu: vec![0; app_ns.len()],
-            app_ns,
-            layers,
-        },
+        packets: table(app_ns, layers),
         receiver: Actor { threads: vec![RECEIVER], cpu: Some(1), foreign: true, ..Actor::default() },
         source: Some(Actor { threads: vec![SOURCE], cpu: Some(0), ..Actor::default() }),
         events: vec![thread(RECEIVER, 120, 1, START_NS - 500_000, end(), OffCpu::Unknown)],

@@ -25,6 +25,17 @@ pub(super) fn end() -> i64 {
     reading(PACKETS) + 1_000_000
 }
 
+/// Packets that CPU 0 put into the socket and CPU 1 read, in order.
+pub(super) fn table(app_ns: Vec<i64>, layers: Vec<LayerColumn>) -> PacketTable {
+    PacketTable {
+        seq: (0..app_ns.len() as u64).collect(),
+        app_cpu: vec![1; app_ns.len()],
+        stack_cpu: vec![0; app_ns.len()],
+        app_ns,
+        layers,
+    }
+}
+
 /// The undisturbed run with a stop of the receiver's reading in `stops` (from, until; sorted).
 pub(super) fn run(stops: &[(i64, i64)]) -> PacketRun {
     let mut app_ns: Vec<i64> = Vec::new();
@@ -52,13 +63,7 @@ pub(super) fn run(stops: &[(i64, i64)]) -> PacketRun {
     let actor = |thread, cpu| Actor { threads: vec![thread], cpu: Some(cpu), ..Actor::default() };
     PacketRun {
         period_ns: Some(PERIOD_NS as f64),
-        packets: PacketTable {
-            seq: (0..PACKETS as u64).collect(),
-            app_cpu: vec![1; app_ns.len()],
-            stack_cpu: vec![0; app_ns.len()],
-            app_ns,
-            layers,
-        },
+        packets: table(app_ns, layers),
         receiver: actor(RECEIVER, 1),
         source: Some(actor(SOURCE, 0)),
         ..PacketRun::default()

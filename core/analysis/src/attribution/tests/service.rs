@@ -1,9 +1,9 @@
 //! The receiver's ordinary time for each packet: whose it is behind a stop, and when it is a cause by itself.
 
 use super::own::body;
-use super::scene::{RECEIVER, SOURCE, START_NS, analyze, event, thread};
+use super::scene::{RECEIVER, SOURCE, START_NS, analyze, event, table, thread};
 use crate::attribution::PacketAnalysis;
-use crate::model::{Actor, EdgeCost, Layer, LayerColumn, PacketRun, PacketTable};
+use crate::model::{Actor, EdgeCost, Layer, LayerColumn, PacketRun};
 use quaver_abi::record::{EventKind, EventRecord, OffCpu};
 
 /// Packets each 100 µs.
@@ -43,13 +43,7 @@ fn serving(service: impl Fn(i64) -> i64, faults: bool, stop: (i64, i64)) -> Pack
     }
     let mut run = PacketRun {
         period_ns: Some(SPACING as f64),
-        packets: PacketTable {
-            seq: (0..COUNT as u64).collect(),
-            app_cpu: vec![1; app_ns.len()],
-            stack_cpu: vec![0; app_ns.len()],
-            app_ns,
-            layers: layers.into(),
-        },
+        packets: table(app_ns, layers.into()),
         receiver: Actor { threads: vec![RECEIVER], cpu: Some(1), foreign: true, ..Actor::default() },
         source: Some(Actor { threads: vec![SOURCE], cpu: Some(0), ..Actor::default() }),
         events,

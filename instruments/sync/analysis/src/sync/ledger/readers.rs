@@ -6,7 +6,7 @@ use super::lock::{KeptOut, Lock, ReaderHold};
 use crate::sync::event::ThreadId;
 use crate::sync::keys::ObjectKey;
 
-/// Holds of readers remembered of one wait, and readers of one lock. What comes later is as of readers that came before the wait.
+/// Readers kept for one lock. The earliest beyond these counts as one that had the lock before the wait.
 const KEPT: usize = 64;
 
 impl Lock {
