@@ -167,6 +167,8 @@ const CPP: &str = r#"
 #include <thread>
 #define PLAIN __attribute__((noinline, noclone))
 using namespace std::chrono;
+/* Before it waits, the library gives its CPU to others a few times. Nobody waits for these, and they may stay for long. */
+extern "C" int sched_yield() noexcept { return 0; }
 static std::mutex lock;
 static std::mutex of_condition;
 static std::condition_variable condition;

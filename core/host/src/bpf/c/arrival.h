@@ -34,18 +34,32 @@ struct task_struct___arrival {
 
 #pragma clang attribute pop
 
-/* For how long a thread that leaves this CPU now had it. 0: not known. */
-static __always_inline __u64 ran_ns(struct task_struct *of)
+/* The scheduler's clock as this CPU read it last, which it does at each switch. 0: not known. */
+static __always_inline __u64 scheduler_ns(struct task_struct *of)
 {
 	struct task_struct___arrival *task = (void *)of;
 	struct rq___arrival *rq;
 
-	if (!bpf_core_field_exists(task->sched_info.last_arrival) || !bpf_core_field_exists(task->se.cfs_rq))
-		return 0;
-	if (!task->sched_info.last_arrival)
+	if (!bpf_core_field_exists(task->se.cfs_rq))
 		return 0;
 	rq = task->se.cfs_rq->rq;
-	return rq->cpu == (int)bpf_get_smp_processor_id() ? rq->clock - task->sched_info.last_arrival : 0;
+	return rq->cpu == (int)bpf_get_smp_processor_id() ? rq->clock : 0;
+}
+
+/* When a thread came to its CPU by the scheduler's clock. 0: not known. */
+static __always_inline __u64 arrived_ns(struct task_struct *of)
+{
+	struct task_struct___arrival *task = (void *)of;
+
+	return bpf_core_field_exists(task->sched_info.last_arrival) ? task->sched_info.last_arrival : 0;
+}
+
+/* For how long a thread that leaves this CPU now had it. 0: not known. */
+static __always_inline __u64 ran_ns(struct task_struct *of)
+{
+	__u64 clock = scheduler_ns(of), arrived = arrived_ns(of);
+
+	return clock && arrived ? clock - arrived : 0;
 }
 
 #endif

@@ -166,25 +166,10 @@ static __always_inline void call_begins(__u32 thread, long number)
 		__sync_fetch_and_add(&all->lost, 1);
 }
 
-static __always_inline void call_ends(__u32 thread)
-{
-	struct open_call *open = bpf_map_lookup_elem(&sync_calls, &thread);
-	__u64 now, inside, blocked;
+enum { OFF_UNKNOWN = 0, OFF_PREEMPTED = 1, OFF_BLOCKED = 2, OFF_EXITED = 3, OFF_YIELDED = 11, OFF_THROTTLED = 12 };
 
-	/* None of a thread that is not followed, of a new one on its way out of clone, and of a call that began before. */
-	if (!open || !open->entered_ns)
-		return;
-	now = bpf_ktime_get_ns();
-	inside = now - open->entered_ns;
-	open->entered_ns = 0;
-	if (inside <= sync_config.call_ns)
-		return;
-	blocked = open->blocked_ns;
-	if (blocked >> 48)
-		blocked = (1ULL << 48) - 1;
-	emit(now, KIND_SYSTEM_CALL, thread, blocked, (blocked >> 32) << 16 | (open->number & 0xffff), inside,
-	     only_waits(open->number));
-}
+/* Readers put records in order that are late by less than 2 s. */
+#define MOVES_BACK_NS 1900000000ULL
 
 static __always_inline void falls_asleep(__u32 thread, __u64 now)
 {
@@ -200,8 +185,51 @@ static __always_inline void has_a_cpu(__u32 thread, __u64 now)
 
 	if (!open || !open->asleep_ns)
 		return;
-	open->blocked_ns += now - open->asleep_ns;
+	/* The scheduler's clock may be some nanoseconds behind. */
+	if (now > open->asleep_ns)
+		open->blocked_ns += now - open->asleep_ns;
 	open->asleep_ns = 0;
+}
+
+/* The switch by which a hidden thread gave the CPU to the current one, that did not leave it yet and slept before. */
+static __always_inline void comes_unseen(__u32 thread, __u64 now)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct nesting *here = nesting();
+	__u64 came;
+
+	if (!here || !here->ahead_ns)
+		return;
+	came = arrived_ns(task) + here->ahead_ns;
+	/* The time at which it came is that of another sleep. */
+	if (came > now || now - came > MOVES_BACK_NS)
+		return;
+	has_a_cpu(thread, came);
+	if (here->thread && here->thread != thread)
+		emit(came, KIND_SWITCH, here->thread, thread, task->prio & 0xffff, 0, OFF_UNKNOWN);
+	here->thread = thread;
+}
+
+static __always_inline void call_ends(__u32 thread)
+{
+	struct open_call *open = bpf_map_lookup_elem(&sync_calls, &thread);
+	__u64 now, inside, blocked;
+
+	/* None of a thread that is not followed, of a new one on its way out of clone, and of a call that began before. */
+	if (!open || !open->entered_ns)
+		return;
+	now = bpf_ktime_get_ns();
+	inside = now - open->entered_ns;
+	if (open->asleep_ns)
+		comes_unseen(thread, now);
+	open->entered_ns = 0;
+	if (inside <= sync_config.call_ns)
+		return;
+	blocked = open->blocked_ns;
+	if (blocked >> 48)
+		blocked = (1ULL << 48) - 1;
+	emit(now, KIND_SYSTEM_CALL, thread, blocked, (blocked >> 32) << 16 | (open->number & 0xffff), inside,
+	     only_waits(open->number));
 }
 
 SEC("tp_btf/sys_enter")
@@ -272,7 +300,6 @@ static __always_inline bool yields(__u32 thread)
 	return open && open->entered_ns && open->number == CALL_SCHED_YIELD;
 }
 
-enum { OFF_UNKNOWN = 0, OFF_PREEMPTED = 1, OFF_BLOCKED = 2, OFF_EXITED = 3, OFF_YIELDED = 11, OFF_THROTTLED = 12 };
 /* TASK_DEAD, EXIT_DEAD and EXIT_ZOMBIE of include/linux/sched.h. */
 #define GONE (0x80 | 0x10 | 0x20)
 
@@ -281,9 +308,10 @@ static __always_inline void hidden_switch(__u64 now, __u32 given, struct task_st
 {
 	__u64 ran = ran_ns(task);
 
-	/* Readers put records in order that are late by less than 2 s. An older switch is known by the records that followed it. */
-	if (!ran || ran > 1900000000)
+	/* An older switch is known by the records that followed it. */
+	if (!ran || ran > MOVES_BACK_NS)
 		return;
+	has_a_cpu(task->pid, now - ran);
 	emit(now - ran, KIND_SWITCH, given, task->pid, task->prio & 0xffff, 0, OFF_UNKNOWN);
 }
 
@@ -300,6 +328,7 @@ int BPF_PROG(sync_switch, bool preempt, struct task_struct *prev, struct task_st
 	/* Nobody switches in an interrupt. With a kernel that is preemptible in softirqs, the next thread is in none. */
 	if (here) {
 		here->interrupts = here->softirqs = 0;
+		here->ahead_ns = scheduler_ns(prev) ? now - scheduler_ns(prev) : 0;
 		if (leaves && here->thread && here->thread != (__u32)prev->pid)
 			hidden_switch(now, here->thread, prev);
 		here->thread = next->pid;

@@ -175,6 +175,7 @@ struct nesting {
 	__u32 softirq;
 	__u32 thread; /* to which the CPU was given last; 0: not known */
 	__u32 fill;
+	__u64 ahead_ns; /* by which the monotonic clock is ahead of the scheduler's; 0: not known */
 };
 
 #define CPUS 4096
