@@ -44,6 +44,7 @@ int on_sys_enter(__u64 *arguments)
 
 	if (who >> 32 != config.observed_process)
 		return 0;
+	begins(thread);
 	call = bpf_map_lookup_elem(&calls, &index);
 	if (!call)
 		return 0;

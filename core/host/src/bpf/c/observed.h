@@ -327,6 +327,19 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int length, int flags)
 	return 0;
 }
 
+/*
+ * A system call of the process begins. What was received before and outside of one is the process's since then: io_uring completes
+ * requests on a thread's way back to the program, and the call that the thread begins next may last.
+ */
+static __always_inline void begins(__u32 thread)
+{
+	__u32 index = thread % READERS;
+	struct reader *reader = bpf_map_lookup_elem(&readers, &index);
+
+	if (reader && reader->thread == thread)
+		reader->count = 0;
+}
+
 /* A system call of the process returns: for a receive call, the instant at which the process has its packets. */
 static __always_inline void returned(__u32 cpu, __u32 thread, __u64 now)
 {
