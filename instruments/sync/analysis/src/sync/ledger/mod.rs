@@ -29,9 +29,10 @@ use super::results::Sums;
 use barriers::Barriers;
 use conditions::Conditions;
 use lock::{HoldEnd, Holder, Lock, Waiter};
-use log::{Doing, Piece, Root};
+use log::Piece;
 use quaver_abi::record::OffCpu;
 use quaver_abi::sync::{CPU_UNKNOWN, OWNER_SHIFT, SyncKind, SyncOutcome, outcome_flags};
+use readers::{Readers, SingleHolds};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use thread::{Call, Place, Thread};
@@ -68,6 +69,7 @@ pub struct Ledger {
     conditions: Conditions,
     barriers: Barriers,
     words: Words,
+    single_holds: SingleHolds,
 }
 
 impl Ledger {
@@ -295,7 +297,7 @@ impl Ledger {
         let reads = event.kind == SyncKind::ReadLockEntry;
         let found = Some(ThreadId(event.detail >> OWNER_SHIFT)).filter(|owner| owner.0 != 0);
         let booked_ns = now_ns;
-        let (owners, readers) = (Vec::new(), Vec::new());
+        let (owners, readers) = (Vec::new(), Readers::default());
         lock.waiters.push(Waiter {
             slot,
             order,
@@ -392,9 +394,8 @@ impl Ledger {
         }
         lock.waited(ObjectKey { process, address: call.site }, now_ns - call.entered_ns, got);
         let thread = &mut self.threads[slot as usize];
-        let root = Root { thread: thread.id, activity: Activity::Waited, depth: 0, behind: None };
-        let doing = Doing::Waited { object: call.object };
-        thread.log.push(Piece { from_ns, to_ns: now_ns, doing, root }, needed_ns);
+        let rest = Piece::on_its_way(call.object, thread.id, from_ns, now_ns);
+        rest.into_iter().for_each(|piece| thread.log.push(piece, needed_ns));
     }
 
     fn cpu(&mut self, cpu: u16) -> Option<&mut Cpu> {

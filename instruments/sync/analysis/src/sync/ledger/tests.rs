@@ -2,6 +2,7 @@
 
 mod barriers;
 mod owners;
+mod readers;
 
 use super::{
     Activity, Contention, Ledger, LockFigures, Pattern, ThreadTime, WaiterShare, WakerShare, WordKind,
