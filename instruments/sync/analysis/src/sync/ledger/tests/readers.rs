@@ -60,9 +60,10 @@ enum Deed {
 }
 
 fn deeds() -> impl Strategy<Value = (u32, u64, Deed)> {
+    // A thread returns from its system calls before it gives a lock back.
     let kernel = kernel_events().prop_filter_map("a kind", |event| match event {
+        AnyEvent::Kernel(KernelEvent { kind: KernelKind::SystemCall { .. }, .. }) | AnyEvent::Sync(_) => None,
         AnyEvent::Kernel(event) => Some(Deed::Kernel(event.kind)),
-        AnyEvent::Sync(_) => None,
     });
     let deed = prop_oneof![
         8 => (0u8..8).prop_map(|one| Deed::Reads { stamped: one > 0 }),
@@ -112,6 +113,9 @@ fn schedule(deeds: &[(u32, u64, Deed)]) -> Vec<AnyEvent> {
                     if reads { readers.push(next) } else { writer = Some(next) }
                 }
             }
+            // Who waits for a lock sleeps.
+            Deed::Kernel(KernelKind::Switch { prev, next, .. })
+                if waiting.iter().any(|(one, _)| [*prev, *next].contains(&ThreadId(*one))) => {}
             Deed::Kernel(kind) => {
                 kernel.push(AnyEvent::Kernel(KernelEvent { at_ns: now_us * 1_000, cpu: 0, kind: *kind }));
             }
