@@ -90,6 +90,9 @@ impl Barriers {
         if one.last_sites.len() < KEPT || one.last_sites.contains_key(&site) {
             *one.last_sites.entry(site).or_default() += waited_ns;
         }
+        if one.threads.len() < KEPT {
+            one.threads.insert(thread);
+        }
         one.here.push((thread, now_ns));
         one.is_full();
         one.leaves(thread);
