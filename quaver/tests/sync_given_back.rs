@@ -243,14 +243,26 @@ fn list<'a>(value: &'a Value, pointer: &str) -> &'a Vec<Value> {
     value.pointer(pointer).and_then(Value::as_array).unwrap_or_else(|| panic!("{pointer} in {value}"))
 }
 
-fn assert_near(found_ns: u64, own_ns: u64, of: &Value) {
-    let apart = found_ns.abs_diff(own_ns) as f64 / own_ns as f64;
-    assert!(apart <= TOLERANCE, "{found_ns} ns found, {own_ns} ns by its own clock: {of}");
+/// How long these threads stood in run queues. That may be between a stamp of their own and the call that it is meant for.
+fn queued_ns(summary: &Value, threads: &[u64]) -> u64 {
+    let all = list(summary, "/contention/threads").iter();
+    let such = all.filter(|one| threads.contains(&number(one, "/thread")));
+    such.map(|one| number(one, "/run_queue_ns")).sum()
+}
+
+fn assert_near(found_ns: u64, own_ns: u64, queued_ns: u64, of: &Value) {
+    let most_ns = (own_ns as f64 * TOLERANCE) as u64 + queued_ns;
+    let apart_ns = found_ns.abs_diff(own_ns);
+    assert!(
+        apart_ns <= most_ns,
+        "{found_ns} ns found, {own_ns} ns by its own clock, {queued_ns} ns queued: {of}"
+    );
 }
 
 /// The row of a lock says of each thread for whom it waited, and where those gave it back. The first thread of `own` sleeps with the
 /// lock, the second computes.
-fn assert_owners(word: &Value, own: &[(u64, u64, u64)], functions: [&str; 2]) {
+fn assert_owners(summary: &Value, word: &Value, own: &[(u64, u64, u64)], functions: [&str; 2]) {
+    let queued_ns = queued_ns(summary, &[own[0].0, own[1].0]);
     let lock = &word["given_back"];
     let pairs = list(lock, "/pairs");
     assert_eq!((pairs.len(), own.len()), (2, 2), "{lock}");
@@ -258,24 +270,28 @@ fn assert_owners(word: &Value, own: &[(u64, u64, u64)], functions: [&str; 2]) {
     for ((waiter, owner, own_ns), at) in own.iter().zip(functions) {
         let pair = pairs.iter().find(|pair| number(pair, "/waiter") == *waiter).expect("it waited");
         assert_eq!(number(pair, "/owner"), *owner, "{lock}");
-        assert_near(number(pair, "/total_ns"), *own_ns, lock);
+        assert_near(number(pair, "/total_ns"), *own_ns, queued_ns, lock);
         assert!(functions_of.iter().any(|one| one["name"].to_string().contains(at)), "{at}: {lock}");
     }
     let parts = ["held_ns", "handed_over_ns", "owner_unknown_ns"].map(|part| lock[part].as_u64().unwrap());
     assert_eq!(parts.iter().sum::<u64>(), number(word, "/wait/total_ns"), "{lock}");
-    // The second thread waited for the one that sleeps.
-    let [ran, queued, slept, ..] = [0, 1, 2].map(|at| lock["owner_ns"][at].as_u64().expect("a number"));
-    assert_near(slept, own[1].2, lock);
-    assert_near(ran + queued, own[0].2, lock);
+    // The second thread waited for the one that sleeps, which may stand in a run queue afterwards.
+    let [ran, queued, slept] = [0, 1, 2].map(|at| lock["owner_ns"][at].as_u64().expect("a number"));
+    let most = |ns: u64| ns + ns / 50 + queued_ns;
+    assert!(slept <= most(own[1].2) && 2 * slept > own[1].2, "{slept} ns asleep: {lock}");
+    assert!(ran <= most(own[0].2) && 2 * ran > own[0].2, "{ran} ns on a CPU: {lock}");
+    assert_eq!(ran + queued + slept, number(lock, "/held_ns"), "{lock}");
     assert_eq!(lock["owner_calls"][0]["name"], "clock_nanosleep", "{lock}");
 }
 
 /// The row of a barrier says who came last. `more`: rounds without its own clock, in which all come at once.
-fn assert_last(barrier: &Value, (thread, rounds, own_ns): (u64, u64, u64), more: u64) {
+fn assert_last(summary: &Value, barrier: &Value, (thread, rounds, own_ns): (u64, u64, u64), more: u64) {
     let last = &barrier["last"][0];
     assert_eq!((number(last, "/thread"), number(barrier, "/rounds")), (thread, rounds + more), "{barrier}");
     assert!((rounds..=rounds + more).contains(&number(last, "/rounds")), "{barrier}");
-    assert_near(number(last, "/total_ns"), own_ns, barrier);
+    let threads = list(summary, "/contention/threads").iter().map(|one| number(one, "/thread"));
+    let queued_ns = queued_ns(summary, &threads.collect::<Vec<_>>());
+    assert_near(number(last, "/total_ns"), own_ns, queued_ns, barrier);
     assert_eq!(number(barrier, "/threads"), 3, "{barrier}");
 }
 
@@ -300,14 +316,11 @@ fn who_gave_back_a_lock_of_rust_is_known_and_who_came_last() {
     let barrier = own["barrier"][0];
     let longest = locks.iter().map(|one| one.2).max();
     locks.sort_by_key(|one| Some(one.2) != longest);
-    assert_owners(word, &locks, ["program::long_hold", "program::short_hold"]);
-    assert_last(of(list(&summary, "/contention/barriers"), "Rust barrier")[0], barrier, 0);
+    assert_owners(&summary, word, &locks, ["program::long_hold", "program::short_hold"]);
+    assert_last(&summary, of(list(&summary, "/contention/barriers"), "Rust barrier")[0], barrier, 0);
     let page = String::from_utf8_lossy(&ended.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(page.contains("gave it back in program::turn"), "{page}");
-    assert!(
-        page.contains("at barriers for the last to come") && page.contains("came last in 20 of"),
-        "{page}"
-    );
+    assert!(page.contains("It came last in 20 of 20 rounds"), "{page}");
 }
 
 #[test]
@@ -322,9 +335,10 @@ fn who_gave_back_a_lock_of_openmp_is_known_and_who_came_last() {
     let locks = of(list(&summary, "/contention/words"), "OpenMP (libgomp) lock");
     let (named, others): (Vec<&Value>, Vec<&Value>) =
         locks.into_iter().partition(|word| word["name"] == "OpenMP (libgomp) lock, lock");
-    assert_owners(named[0], &own["lock"], ["libgomp."; 2]);
-    assert_owners(others[0], &own["critical"], ["libgomp."; 2]);
+    assert_owners(&summary, named[0], &own["lock"], ["libgomp."; 2]);
+    assert_owners(&summary, others[0], &own["critical"], ["libgomp."; 2]);
     assert_last(
+        &summary,
         of(list(&summary, "/contention/barriers"), "OpenMP (libgomp) barrier")[0],
         own["barrier"][0],
         1,
@@ -341,11 +355,13 @@ fn barriers_of_cpp_have_a_last_thread_and_its_atomics_have_no_owner() {
     let ended = bench.run(&[]);
     let (own, summary) = (own(&ended), bench.summary());
     let barriers = list(&summary, "/contention/barriers");
-    assert_last(of(barriers, "C++ barrier")[0], own["barrier"][0], 0);
-    assert_last(of(barriers, "C++ latch")[0], own["latch"][0], 0);
+    assert_last(&summary, of(barriers, "C++ barrier")[0], own["barrier"][0], 0);
+    assert_last(&summary, of(barriers, "C++ latch")[0], own["latch"][0], 0);
     assert!(barriers.iter().all(|one| !one["name"].to_string().contains("atomic wait")), "{barriers:?}");
     let words = list(&summary, "/contention/words");
-    assert!(words.iter().all(|word| word["given_back"].is_null()), "{words:?}");
+    // The C library has locks of its own, which do have owners.
+    let atomics = of(words, "C++");
+    assert!(atomics.iter().all(|word| word["given_back"].is_null()), "{atomics:?}");
     let turn = words.iter().find(|word| word["name"] == "C++ atomic wait, turn").expect("two waited on it");
     assert!(number(turn, "/woken") >= 20, "{turn}");
 }
