@@ -1,6 +1,7 @@
 //! What to change in a program or on its host, each with the figures of this run that bear it out. Nothing is advised without.
 
-use super::contention::{BarrierSummary, ConditionSummary, ContentionSummary, LockSummary};
+use super::contention::{BarrierSummary, ConditionSummary, ContentionSummary};
+use super::locks::LockSummary;
 use super::names::SyncNames;
 use super::shares::Share;
 use super::words::WordSummary;

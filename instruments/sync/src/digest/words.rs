@@ -1,6 +1,6 @@
 //! Semaphores and futex words with names, and what each is used like.
 
-use super::contention::LockSummary;
+use super::locks::LockSummary;
 use super::names::SyncNames;
 use super::shares::{Share, shares};
 use crate::record::runtimes;

@@ -4,8 +4,7 @@ use super::figures::Spending;
 use super::figures::{
     Activity, CallShare, LockFigures, PATTERN_SHARE, PairShare, Pattern, PlaceShare, RootShare, ThreadShare,
 };
-use super::log::{Doing, Piece, Root};
-use super::readers::Readers;
+use super::log::{Doing, Log, Piece, Root};
 use super::thread::Thread;
 use crate::sync::event::ThreadId;
 use crate::sync::keys::{AddressMap, ObjectKey};
@@ -35,6 +34,32 @@ pub(super) struct ReaderHold {
     pub(super) site: ObjectKey,
     /// The reader had given the lock back before in this wait.
     pub(super) again: bool,
+}
+
+/// What a wait was for since the latest unlock by a writer.
+#[derive(Debug, Default)]
+pub(super) struct Readers {
+    /// In the order of time, without overlap.
+    pub(super) parts: Vec<Stretch>,
+    /// When the latest of them gave the lock back.
+    pub(super) until_ns: Option<u64>,
+}
+
+/// A part of a wait that is for readers.
+#[derive(Debug)]
+pub(super) enum Stretch {
+    Hold(ReaderHold),
+    Several(Box<Several>),
+}
+
+/// Holds of which a later one takes all or none.
+#[derive(Debug)]
+pub(super) struct Several {
+    pub(super) from_ns: u64,
+    pub(super) to_ns: u64,
+    /// What they come to, booked as if they were all of the lock.
+    pub(super) sums: Lock,
+    pub(super) log: Log,
 }
 
 /// Somebody who waits.

@@ -2,7 +2,7 @@
 //! back last: without the others the wait would have been as long.
 
 use super::Ledger;
-use super::lock::{KeptOut, Lock, ReaderHold};
+use super::lock::{KeptOut, Lock, ReaderHold, Readers, Several, Stretch};
 use super::log::{Log, Piece};
 use super::thread::Thread;
 use crate::sync::event::ThreadId;
@@ -45,45 +45,28 @@ pub(super) struct WaitOf {
     pub(super) slot: u32,
 }
 
-/// Holds of which a later one takes all or none.
-#[derive(Debug)]
-pub(super) struct Several {
-    from_ns: u64,
-    to_ns: u64,
-    /// What they come to, booked as if they were all of the lock.
-    sums: Lock,
-    log: Log,
-}
-
 impl Several {
     fn empty(from_ns: u64) -> Box<Self> {
         Box::new(Self { from_ns, to_ns: from_ns, sums: Lock::default(), log: Log::default() })
     }
 
     fn takes(&mut self, next: Stretch, wait: WaitOf, threads: &[Thread]) {
-        let (from_ns, to_ns) = (self.to_ns, next.to_ns());
+        let (from_ns, to_ns) = (self.to_ns, next.end_ns());
         let pieces = next.book(wait, from_ns, &mut self.sums, threads);
         pieces.into_iter().for_each(|piece| self.log.push(piece, 0));
         self.to_ns = to_ns;
     }
 }
 
-/// A part of a wait that is for readers.
-#[derive(Debug)]
-pub(super) enum Stretch {
-    Hold(ReaderHold),
-    Several(Box<Several>),
-}
-
 impl Stretch {
-    const fn from_ns(&self) -> u64 {
+    const fn begin_ns(&self) -> u64 {
         match self {
             Self::Hold(hold) => hold.from_ns,
             Self::Several(several) => several.from_ns,
         }
     }
 
-    const fn to_ns(&self) -> u64 {
+    const fn end_ns(&self) -> u64 {
         match self {
             Self::Hold(hold) => hold.to_ns,
             Self::Several(several) => several.to_ns,
@@ -110,15 +93,6 @@ impl Stretch {
             }
         }
     }
-}
-
-/// What a wait was for since the latest unlock by a writer.
-#[derive(Debug, Default)]
-pub(super) struct Readers {
-    /// In the order of time, without overlap.
-    parts: Vec<Stretch>,
-    /// When the latest of them gave the lock back.
-    until_ns: Option<u64>,
 }
 
 impl Readers {
@@ -148,7 +122,7 @@ impl Readers {
         if hold.from_ns >= hold.to_ns {
             return;
         }
-        while let Some(last) = self.parts.last_mut().filter(|last| last.to_ns() > hold.from_ns) {
+        while let Some(last) = self.parts.last_mut().filter(|last| last.end_ns() > hold.from_ns) {
             match last {
                 Stretch::Hold(one) if one.from_ns < hold.from_ns => one.to_ns = hold.from_ns,
                 // It has no reader inside that could give the lock back now.
@@ -174,16 +148,16 @@ impl Readers {
         let is_open = |from_ns: u64, to_ns: u64| reading.iter().any(|(_, at)| (from_ns..to_ns).contains(at));
         let mut parts: Vec<Stretch> = Vec::new();
         for part in std::mem::take(&mut self.parts) {
-            if is_open(part.from_ns() + 1, part.to_ns()) {
+            if is_open(part.begin_ns() + 1, part.end_ns()) {
                 parts.push(part);
                 continue;
             }
             match parts.last_mut() {
-                Some(Stretch::Several(last)) if !is_open(last.to_ns, part.to_ns()) => {
+                Some(Stretch::Several(last)) if !is_open(last.to_ns, part.end_ns()) => {
                     last.takes(part, wait, threads);
                 }
                 _ => {
-                    let mut first = Several::empty(part.from_ns());
+                    let mut first = Several::empty(part.begin_ns());
                     first.takes(part, wait, threads);
                     parts.push(Stretch::Several(first));
                 }
@@ -211,7 +185,7 @@ impl Ledger {
         let mut from_ns = std::mem::replace(&mut waiter.booked_ns, until_ns);
         let wait = WaitOf { key, slot: waiter_slot };
         for part in parts {
-            let to_ns = part.to_ns();
+            let to_ns = part.end_ns();
             let pieces = part.book(wait, from_ns, lock, &self.threads);
             if let Some(waits) = self.threads.get_mut(waiter_slot as usize) {
                 pieces.into_iter().for_each(|piece| waits.log.push(piece, needed_ns));

@@ -2,8 +2,7 @@
 //! came last. The ledger keeps both books of each word: what the word is, only the names of those who wait on it say.
 
 use super::figures::Spending;
-use super::lock::{GivenBack, HoldEnd, Holder, KeptOut, Waiter};
-use super::readers::Readers;
+use super::lock::{GivenBack, HoldEnd, Holder, KeptOut, Readers, Waiter};
 use super::thread::Call;
 use super::{KEPT_LOCKS, Ledger, ObjectKey};
 use crate::sync::event::SyncEvent;

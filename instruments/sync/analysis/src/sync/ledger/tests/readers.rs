@@ -1,7 +1,7 @@
 //! Readers that keep writers out: the bounded books against a list of all holds.
 
-use super::super::lock::ReaderHold;
-use super::super::readers::{Readers, SingleHolds};
+use super::super::lock::{ReaderHold, Readers};
+use super::super::readers::SingleHolds;
 use super::{conserves, kernel_events, priorities};
 use crate::sync::keys::ObjectKey;
 use crate::sync::ledger::{Contention, Ledger};
