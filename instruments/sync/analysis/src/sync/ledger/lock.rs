@@ -203,6 +203,8 @@ pub(super) struct Lock {
     pub(super) deadlock: Option<PairShare>,
     pub(super) holder: Option<Holder>,
     pub(super) given_back: Option<GivenBack>,
+    /// Of a word: when somebody found it taken for the first time since then.
+    pub(super) found_taken_ns: Option<u64>,
     /// Readers that have got it while somebody waited or as a sample, and when.
     pub(super) reading: Vec<(ThreadId, u64)>,
     /// Until here the length of the queue is booked.

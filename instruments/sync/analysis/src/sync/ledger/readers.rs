@@ -184,14 +184,18 @@ impl Ledger {
         let Some(until_ns) = until_ns else { return };
         let mut from_ns = std::mem::replace(&mut waiter.booked_ns, until_ns);
         let wait = WaitOf { key, slot: waiter_slot };
+        let Some(waits) = self.threads.get(waiter_slot as usize).map(|thread| thread.id) else { return };
+        let mut pieces = Vec::new();
         for part in parts {
             let to_ns = part.end_ns();
-            let pieces = part.book(wait, from_ns, lock, &self.threads);
-            if let Some(waits) = self.threads.get_mut(waiter_slot as usize) {
-                pieces.into_iter().for_each(|piece| waits.log.push(piece, needed_ns));
-            }
+            pieces.extend(part.book(wait, from_ns, lock, &self.threads));
             from_ns = to_ns;
         }
+        // The latest had it for no time.
+        lock.hand_over(until_ns - from_ns);
+        pieces.extend(Piece::on_its_way(key, waits, from_ns, until_ns));
+        let log = &mut self.threads[waiter_slot as usize].log;
+        pieces.into_iter().for_each(|piece| log.push(piece, needed_ns));
     }
 
     /// The same of all who wait for the lock.

@@ -23,6 +23,7 @@ impl Ledger {
         }
         let lock = self.word_locks.entry(key).or_default();
         lock.count_queue(now_ns);
+        lock.found_taken_ns.get_or_insert(now_ns);
         // Who asks for it has not got it.
         lock.holder.take_if(|holder| holder.thread == event.thread);
         lock.waiters.push(Waiter {
@@ -51,10 +52,13 @@ impl Ledger {
         lock.count_queue(now_ns);
         let holder = lock.end_hold(event.thread, now_ns);
         let before = lock.given_back.replace(GivenBack { by: event.thread, returned: false });
+        // Somebody who came, or came again, found it taken by this thread: else this would not wake anybody.
+        let found_taken_ns = lock.found_taken_ns.take().unwrap_or(now_ns);
+        let since_ns = holder.map_or(found_taken_ns, |holder| holder.since_ns);
         let mut waiters = std::mem::take(&mut lock.waiters);
         for waiter in waiters.iter_mut().filter(|waiter| waiter.slot != slot) {
             let from_ns = waiter.booked_ns;
-            let got_ns = holder.map_or(from_ns, |holder| holder.since_ns.clamp(from_ns, now_ns));
+            let got_ns = since_ns.clamp(from_ns, now_ns);
             let late = holder.and_then(|holder| holder.asked).is_some_and(|asked| asked > waiter.order);
             let free = holder.is_none() && waiter.released && before.is_some();
             let overtakes = waiter.is_passed_again(event.thread) || late || free;

@@ -155,6 +155,20 @@ proptest! {
     }
 }
 
+#[test]
+fn a_reader_that_has_the_lock_for_no_time_loses_none_of_a_wait() {
+    let mut scene = Scene::new();
+    scene.at(0, 1, ThreadStart, 1);
+    scene.at(10, 2, LockEntry, L);
+    for (us, thread) in [(30, 1), (40, 3)] {
+        scene.at(us, thread, Taken, L).flags = outcome_flags::FOR_READING;
+        scene.at(us, thread, UnlockEntry, L).flags = outcome_flags::FOR_READING;
+    }
+    scene.at(45, 2, LockExit, L);
+    let found = found(&scene.events, 0);
+    assert_eq!((found.locks[0].held_ns, found.locks[0].handed_over_ns), (0, 35_000));
+}
+
 /// A writer waits through so many short holds of two readers, while a third has the lock from before, or from within.
 fn through(holds: u64) -> Ledger {
     let mut scene = Scene::new();
