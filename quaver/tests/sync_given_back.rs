@@ -80,6 +80,49 @@ fn main() {
 }
 "#;
 
+/// Three threads have a lock for different times, and some take it again before the thread that was woken runs. Whoever has it notes
+/// from when to when. From that follows for whom each waited: it prints the numbers of both and the nanoseconds.
+const RUST_THREE: &str = r#"
+use std::sync::{Barrier, Mutex};
+use std::time::{Duration, Instant};
+static HOLDS: Mutex<Vec<(u64, u64, u64)>> = Mutex::new(Vec::new());
+fn run(zero: Instant, begin: &Barrier, hold_us: u64, pause_us: u64) -> Vec<(u64, u64, u64)> {
+    let link = std::fs::read_link("/proc/thread-self").unwrap();
+    let own: u64 = link.file_name().unwrap().to_str().unwrap().parse().unwrap();
+    let now = || zero.elapsed().as_nanos() as u64;
+    begin.wait();
+    let mut waits = Vec::new();
+    for _ in 0..60 {
+        let from = now();
+        let mut holds = HOLDS.lock().unwrap();
+        let got = now();
+        waits.push((own, from, got));
+        std::thread::sleep(Duration::from_micros(hold_us));
+        holds.push((own, got, now()));
+        drop(holds);
+        std::thread::sleep(Duration::from_micros(pause_us));
+    }
+    waits
+}
+fn main() {
+    let (zero, begin) = (Instant::now(), Barrier::new(3));
+    let mut waits = Vec::new();
+    std::thread::scope(|scope| {
+        let kinds: [(u64, u64); 3] = [(3000, 10), (1000, 10), (300, 4000)];
+        let begin = &begin;
+        let all = kinds.map(|(hold, pause)| scope.spawn(move || run(zero, begin, hold, pause)));
+        all.into_iter().for_each(|one| waits.extend(one.join().unwrap()));
+    });
+    let mut sums = std::collections::BTreeMap::new();
+    for (waiter, from, got) in &waits {
+        for (owner, since, until) in HOLDS.lock().unwrap().iter() {
+            *sums.entry((*waiter, *owner)).or_insert(0) += (*until).min(*got).saturating_sub((*since).max(*from));
+        }
+    }
+    sums.iter().for_each(|((waiter, owner), ns)| println!("lock {waiter} {owner} {ns}"));
+}
+"#;
+
 /// The same with `omp critical`, `omp_set_lock` and `omp barrier`.
 const OPENMP: &str = r#"
 #define _GNU_SOURCE
@@ -321,6 +364,33 @@ fn who_gave_back_a_lock_of_rust_is_known_and_who_came_last() {
     let page = String::from_utf8_lossy(&ended.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(page.contains("gave it back in program::turn"), "{page}");
     assert!(page.contains("It came last in 20 of 20 rounds"), "{page}");
+}
+
+#[test]
+fn each_of_three_threads_waited_for_each_as_long_as_that_had_the_lock() {
+    if !privileged("who woke the waiters of a futex word") {
+        return;
+    }
+    let _alone = before_others();
+    let bench = Bench::by("rustc", "program.rs", RUST_THREE, &["--edition", "2021", "-O"]);
+    let (own, summary) = (own(&bench.run(&[])), bench.summary());
+    let word = of(list(&summary, "/contention/words"), "Rust lock, program::HOLDS")[0];
+    let pairs = list(word, "/given_back/pairs");
+    let threads: Vec<u64> = own["lock"].iter().map(|one| one.0).collect();
+    let queued_ns = queued_ns(&summary, &threads);
+    // Who waited 10 ms and more for one thread.
+    let long: Vec<_> = own["lock"].iter().filter(|one| one.2 >= 10_000_000).collect();
+    assert!(long.len() >= 3, "{own:?}");
+    for (waiter, owner, own_ns) in long {
+        let such = |pair: &&Value| (number(pair, "/waiter"), number(pair, "/owner")) == (*waiter, *owner);
+        assert_near(
+            number(pairs.iter().find(such).expect("it waited"), "/total_ns"),
+            *own_ns,
+            queued_ns,
+            word,
+        );
+    }
+    assert!(pairs.iter().all(|pair| pair["waiter"] != pair["owner"]), "{word}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Semaphores and futex words, which have no owner, against programs that measure their waiting themselves: counts equal, amounts
-//! within 2 %, and each wait in one row.
+//! Semaphores and futex words, of which nobody records an owner, against programs that measure their waiting themselves: counts
+//! equal, amounts within 2 %, and each wait in one row.
 
 mod sync_run;
 
