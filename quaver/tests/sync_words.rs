@@ -1,5 +1,5 @@
-//! Semaphores and futex words, which have no owner, against programs that measure their waiting themselves: counts equal, amounts
-//! within 2 %, and each wait in one row.
+//! Semaphores and futex words, of which nobody records an owner, against programs that measure their waiting themselves: counts
+//! equal, amounts within 2 %, and each wait in one row.
 
 mod sync_run;
 
@@ -307,23 +307,26 @@ impl Run {
         assert_eq!(certain, number(word, "/woken"), "{word}");
     }
 
-    /// The verdict and the advice have the word, as an inferred lock without an owner.
-    fn assert_is_told_as_a_lock(&self, name: &str) {
+    /// The verdict and the advice have the word, as an inferred lock. `owned`: who gave it back is known.
+    fn assert_is_told_as_a_lock(&self, name: &str, owned: bool) {
         let contention = &self.summary["contention"];
         assert_eq!(contention["words"][0]["used_like"], "lock", "{contention}");
         let page = self.page.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(page.contains("for locks (") && page.contains("inferred"), "{page}");
-        assert!(page.contains("Its owner is not known"), "{page}");
+        let verdict = if owned { " gave it back in program::run" } else { "Its owner is not known" };
+        assert!(page.contains(verdict), "{page}");
+        assert_eq!(contention["words"][0]["given_back"].is_null(), !owned, "{contention}");
         let advice = self.summary["advice"].as_array().expect("a list");
         let one = advice.iter().find(|one| one["kind"] == "contended-word").expect("most of the run is this");
         let change = one["change"].as_str().expect("words");
         assert!(change.starts_with("Hold ") && change.contains(name), "{change}");
-        assert!(one["evidence"].to_string().contains("Who held it is not known"), "{one}");
+        let evidence = if owned { "had it until then is inferred" } else { "Who held it is not known" };
+        assert!(one["evidence"].to_string().contains(evidence), "{one}");
     }
 }
 
 #[test]
-fn a_mutex_of_rust_has_a_row_and_no_owner() {
+fn a_mutex_of_rust_has_a_row() {
     if !privileged("who woke the waiters of a futex word") {
         return;
     }
@@ -334,7 +337,7 @@ fn a_mutex_of_rust_has_a_row_and_no_owner() {
     assert_eq!((&word["kind"], &word["runtime"]), (&"futex-word".into(), &"Rust lock".into()), "{word}");
     assert_eq!(word["used_like_from"], "runtime");
     assert!(word["waiter_functions"][0]["name"].to_string().contains("program::run"), "{word}");
-    run.assert_is_told_as_a_lock("Rust lock");
+    run.assert_is_told_as_a_lock("Rust lock", true);
     // Rust names its threads after their start.
     assert!(run.page.contains("holder-"), "{}", run.page);
     // No lock of the thread library was waited for.
@@ -377,7 +380,7 @@ fn semaphores_and_atomics_of_cpp_have_rows_and_are_told_apart() {
     // Its library wakes all for each hold: who does not get it waits again at once.
     let missed = number(lock, "/woken") - number(lock, "/passed_on");
     assert!(number(lock, "/again_at_once") * 10 >= missed * 9 && missed >= 60, "{lock}");
-    run.assert_is_told_as_a_lock("gate");
+    run.assert_is_told_as_a_lock("gate", false);
 }
 
 #[test]
@@ -391,7 +394,7 @@ fn a_semaphore_has_a_row_beside_the_locks() {
     let [word] = run.large()[..] else { panic!("{:?}", run.words()) };
     run.assert_agrees(word, &run.own[..3], "/wait/count");
     assert_eq!((&word["name"], &word["kind"]), (&"gate".into(), &"semaphore".into()), "{word}");
-    run.assert_is_told_as_a_lock("gate");
+    run.assert_is_told_as_a_lock("gate", false);
     // The mutex is a lock of the thread library, whose futex word is no second row.
     let lock = &run.summary["contention"]["locks"][0];
     let own_ns: u64 = run.own[3..].iter().map(|one| one.0).sum();
@@ -494,5 +497,5 @@ fn a_lock_of_python_has_a_row() {
     let word = run.words().iter().max_by_key(|word| number(word, "/wait/count")).expect("they waited");
     run.assert_agrees(word, &run.own, "/wait/count");
     assert_eq!(word["kind"], "semaphore", "{word}");
-    run.assert_is_told_as_a_lock("");
+    run.assert_is_told_as_a_lock("", false);
 }

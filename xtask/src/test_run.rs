@@ -99,6 +99,7 @@ const GROUPS: &[(&str, Group)] = &[
     ("quaver/sync_contention", Group::Quiet),
     ("quaver/sync_ends", Group::Quiet),
     ("quaver/sync_gains", Group::Quiet),
+    ("quaver/sync_given_back", Group::Quiet),
     ("quaver/sync_owners", Group::Quiet),
     ("quaver/sync_runtimes", Group::Quiet),
     ("quaver/sync_shared", Group::Quiet),

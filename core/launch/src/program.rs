@@ -64,7 +64,7 @@ impl Obstacle {
             ),
             Self::RustStd => format!(
                 "{name} is written in Rust: locks, condition variables and parking of its standard library are futex calls of \
-                 its own, so each has a row by its futex word, and who holds it is not known"
+                 its own, so each has a row by its futex word, and who had it is inferred or not known"
             ),
         }
     }

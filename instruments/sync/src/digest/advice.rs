@@ -1,6 +1,7 @@
 //! What to change in a program or on its host, each with the figures of this run that bear it out. Nothing is advised without.
 
-use super::contention::{BarrierSummary, ConditionSummary, ContentionSummary, LockSummary};
+use super::contention::{BarrierSummary, ConditionSummary, ContentionSummary};
+use super::locks::LockSummary;
 use super::names::SyncNames;
 use super::shares::Share;
 use super::words::WordSummary;
@@ -249,7 +250,13 @@ fn contended_word(word: &WordSummary, lived_ns: u64, names: &SyncNames) -> Optio
             ),
             word.why_a_lock(),
         ];
-        if let Some(waker) = one.wakers.first() {
+        if let Some(pair) = word.given_back.as_ref().and_then(|lock| lock.figures.pairs.first()) {
+            let (waiter, owner) = (names.thread(pair.waiter), names.thread(pair.owner));
+            let (ns, holds) = (time(pair.total_ns), Cell::several(pair.holds, "hold"));
+            evidence.push(format!(
+                "The longest, {ns} in {holds}, {waiter} waited until {owner} gave it back. That {owner} had it until then is inferred."
+            ));
+        } else if let Some(waker) = one.wakers.first() {
             let thread = names.thread(waker.thread);
             let (ns, waits) = (time(waker.total_ns), Cell::Count(waker.wake_ups));
             evidence.push(format!(

@@ -1,17 +1,19 @@
 //! The ledger of contention with names.
 
+use super::locks::LockSummary;
 use super::names::SyncNames;
-use super::origins::Origin;
 use super::shares::{Share, shares};
 use super::words::{self, WordSummary};
-use quaver_host::names::system_call_name;
-use quaver_sync_analysis::replay::{Gains, LockGain};
+use crate::record::runtimes;
+use quaver_sync_analysis::replay::Gains;
 use quaver_sync_analysis::sync::{
-    BarrierFigures, ConditionFigures, Contention, LockFigures, Sums, ThreadTime,
+    BarrierFigures, ConditionFigures, Contention, LockFigures, Sums, ThreadTime, WordFigures,
 };
 use quaver_view::Cell;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// Locks that the summary lists.
 pub(super) const LISTED: usize = 100;
@@ -74,34 +76,6 @@ impl ContentionSummary {
     }
 }
 
-/// One lock.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct LockSummary {
-    /// What it is called.
-    pub name: String,
-    /// Where it comes from, where it has no symbol: also part of `name`.
-    pub origin: Option<Origin>,
-    /// What a change of it would gain by replay; none where none was asked or the replay is no base.
-    pub gain: Option<LockGain>,
-    /// Functions that gave it back while others waited, with the time that those had waited for that hold.
-    pub owner_functions: Vec<Share>,
-    /// Functions that waited for it.
-    pub waiter_functions: Vec<Share>,
-    /// `owner_functions`, each with who called it where that is known.
-    #[serde(default)]
-    pub owner_chains: Vec<Share>,
-    /// `waiter_functions` likewise.
-    #[serde(default)]
-    pub waiter_chains: Vec<Share>,
-    /// System calls that owners slept in.
-    pub owner_calls: Vec<Share>,
-    /// What owners waited for themselves.
-    pub owner_waits: Vec<Share>,
-    /// Its figures.
-    #[serde(flatten)]
-    pub figures: LockFigures,
-}
-
 /// One condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ConditionSummary {
@@ -141,12 +115,6 @@ pub struct ThreadSummary {
     pub time: ThreadTime,
 }
 
-/// The name of what an owner slept in.
-fn call_name(call: Option<u16>) -> String {
-    let Some(number) = call else { return "an unknown call or a page fault".to_owned() };
-    system_call_name(number.into()).map_or_else(|| format!("system call {number}"), str::to_owned)
-}
-
 /// Locks that may be worth a change: those that were waited for longest, then those that were held longest.
 pub(super) fn worth_changing(found: &Contention) -> Vec<(u16, u64)> {
     let key = |lock: &LockFigures| (lock.process, lock.address);
@@ -168,23 +136,6 @@ pub(super) fn name(found: Contention, gains: Gains, names: &SyncNames) -> Conten
     let function = |process, address| names.function(process, address);
     let chain = |process, address| names.calls(process, address);
     let object = |process, address| names.object(process, address);
-    let lock = |figures: LockFigures| {
-        let calls = figures.slept_in.iter();
-        LockSummary {
-            name: names.object(figures.process, figures.address),
-            gain: gains.of(figures.process, figures.address).copied(),
-            origin: names.origin(figures.process, figures.address).cloned(),
-            owner_functions: shares(&figures.owner_sites, &function),
-            waiter_functions: shares(&figures.waiter_sites, &function),
-            owner_chains: shares(&figures.owner_sites, &chain),
-            waiter_chains: shares(&figures.waiter_sites, &chain),
-            owner_calls: calls
-                .map(|one| Share { name: call_name(one.call), total_ns: one.total_ns })
-                .collect(),
-            owner_waits: shares(&figures.waited_for, &object),
-            figures,
-        }
-    };
     let barrier = |figures: BarrierFigures| BarrierSummary {
         name: object(figures.process, figures.address),
         waiter_functions: shares(&figures.waiter_sites, &function),
@@ -192,9 +143,32 @@ pub(super) fn name(found: Contention, gains: Gains, names: &SyncNames) -> Conten
         figures,
     };
     let thread = |time: ThreadTime| ThreadSummary { name: names.thread_of(time.process, time.thread), time };
-    let locks = found.locks.into_iter().map(lock).collect();
-    let word = |figures| WordSummary::of(figures, names);
+    let gain = |lock: &LockFigures| gains.of(lock.process, lock.address).copied();
+    let locks = found
+        .locks
+        .into_iter()
+        .map(|lock| {
+            let gain = gain(&lock);
+            LockSummary::of(lock, gain, names)
+        })
+        .collect();
+    let mut given_back: BTreeMap<_, _> =
+        found.given_back.into_iter().map(|one| ((one.process, one.address), one)).collect();
+    let word = |figures: WordFigures| {
+        let owned = given_back.remove(&(figures.process, figures.address));
+        let mut word = WordSummary::of(figures, names);
+        word.given_back = owned.filter(|_| word.is_mutex()).map(|one| LockSummary::of(one, None, names));
+        word
+    };
     let words: Vec<WordSummary> = found.words.into_iter().map(word).collect();
+    // A word is a barrier where its name says so.
+    let is_barrier = |one: &BarrierFigures| {
+        one.rounds > 0
+            && names.runtime(one.process, one.address).is_some_and(|label| runtimes::is_barrier(label))
+    };
+    let rounds = found.word_rounds.into_iter().filter(is_barrier);
+    let mut barriers: Vec<BarrierSummary> = found.barriers.into_iter().chain(rounds).map(barrier).collect();
+    barriers.sort_by_key(|one| Reverse(one.figures.wait.total_ns));
     ContentionSummary {
         kernel_seen: found.kernel_seen,
         wait: found.wait,
@@ -209,7 +183,7 @@ pub(super) fn name(found: Contention, gains: Gains, names: &SyncNames) -> Conten
                 figures,
             })
             .collect(),
-        barriers: found.barriers.into_iter().map(barrier).collect(),
+        barriers,
         crowded_ns: found.crowded_ns,
         locks,
         locks_left_out: found.locks_left_out,

@@ -6,6 +6,7 @@ mod compensation;
 mod contention;
 pub mod facts;
 mod images;
+mod locks;
 mod names;
 mod origins;
 mod shared;
@@ -19,8 +20,9 @@ mod words;
 
 pub use advice::Advice;
 pub use compensation::{CompensationFacts, PolicyFacts};
-pub use contention::{BarrierSummary, ConditionSummary, ContentionSummary, LockSummary, ThreadSummary};
+pub use contention::{BarrierSummary, ConditionSummary, ContentionSummary, ThreadSummary};
 pub use facts::{KernelFacts, SyncFacts, UprobeFacts, set_facts};
+pub use locks::LockSummary;
 use names::FutexWords;
 pub use names::SyncNames;
 use origins::Beginnings;

@@ -260,7 +260,8 @@ impl Sources<'_> {
     fn objects(&self) -> impl Iterator<Item = (u16, u64)> {
         let locks = &self.contention.locks;
         let of_locks = locks.iter().map(|one| (one.process, one.address));
-        let nested = locks.iter().flat_map(|one| &one.waited_for).map(|one| (one.process, one.address));
+        let nested = locks.iter().chain(&self.contention.given_back);
+        let nested = nested.flat_map(|one| &one.waited_for).map(|one| (one.process, one.address));
         let late = self.results.objects.iter().map(|one| (one.process, one.address));
         let longest = self.results.longest.iter().map(|wait| (wait.process, wait.object));
         let drawn = self.spans.iter().map(|span| (span.process, span.object));
@@ -273,11 +274,13 @@ impl Sources<'_> {
 
     /// Image and address of each place that a call returns to.
     fn callers(&self) -> impl Iterator<Item = (u16, u64)> {
-        let locks = self.contention.locks.iter();
+        let locks = self.contention.locks.iter().chain(&self.contention.given_back);
         let words = self.contention.words.iter().flat_map(|one| &one.waiter_sites);
         let conditions = self.contention.conditions.iter().flat_map(|one| &one.waiter_sites);
         let barriers = self.contention.barriers.iter().flat_map(|one| &one.waiter_sites);
-        let words = words.chain(conditions).chain(barriers);
+        let rounds = &self.contention.word_rounds;
+        let rounds = rounds.iter().flat_map(|one| one.waiter_sites.iter().chain(&one.last_sites));
+        let words = words.chain(conditions).chain(barriers).chain(rounds);
         let sites = locks.flat_map(|one| one.owner_sites.iter().chain(&one.waiter_sites)).chain(words);
         let of_locks = sites.map(|one| (one.process, one.address));
         let late = self.results.call_sites.iter().map(|one| (one.process, one.address));
@@ -295,7 +298,57 @@ impl Sources<'_> {
 
     /// Threads of others that kept owners from their CPUs.
     fn strangers(&self) -> impl Iterator<Item = ThreadId> {
-        self.contention.locks.iter().flat_map(|one| &one.preempted_by).map(|one| one.thread)
+        let locks = self.contention.locks.iter().chain(&self.contention.given_back);
+        locks.flat_map(|one| &one.preempted_by).map(|one| one.thread)
+    }
+
+    /// The label of a futex word that is part of a barrier: who waits on it and who wakes is in functions of that, as far as callers
+    /// are known.
+    fn barrier(&self, process: u16, address: u64, symbols: &mut Symbolizer) -> Option<&'static str> {
+        let mut rounds = self.contention.word_rounds.iter().filter(|one| one.rounds > 0);
+        let one = rounds.find(|one| (one.process, one.address) == (process, address))?;
+        let [waits, wakes] = [&one.waiter_sites, &one.last_sites].map(|sites| {
+            let parts = sites.iter().map(|site| self.part_of_barrier(process, site.address, symbols));
+            parts.collect::<Vec<_>>()
+        });
+        let label = waits.iter().find_map(|part| part.label())?;
+        let fits =
+            |part: &PartOf| !matches!(part, PartOf::Program) && part.label().is_none_or(|one| one == label);
+        let woken = wakes.iter().any(|part| part.label().is_some());
+        (woken && waits.iter().chain(&wakes).all(fits)).then_some(label)
+    }
+
+    fn part_of_barrier(&self, process: u16, site: u64, symbols: &mut Symbolizer) -> PartOf {
+        let chain = self.chains.get(usize::from(process)).and_then(|chains| chains.of(site));
+        for at in chain.unwrap_or(&[site]) {
+            let functions = symbols.of_libraries(*at);
+            if let Some(label) = functions.iter().find_map(|function| runtimes::barrier_of(function)) {
+                return PartOf::Barrier(label);
+            }
+            if symbols.is_own(*at) {
+                return PartOf::Program;
+            }
+        }
+        PartOf::Unknown
+    }
+}
+
+/// What calls the kernel.
+enum PartOf {
+    /// A barrier with this label.
+    Barrier(&'static str),
+    /// The program, by no barrier.
+    Program,
+    /// A library, whose caller is not known.
+    Unknown,
+}
+
+impl PartOf {
+    const fn label(&self) -> Option<&'static str> {
+        match self {
+            Self::Barrier(label) => Some(label),
+            Self::Program | Self::Unknown => None,
+        }
     }
 }
 
@@ -332,7 +385,8 @@ pub(super) fn look_up(
         }
         for address in objects {
             let is_signal = sources.is_signal(at as u16, address);
-            let label = sources.words.label(at as u16, address, is_signal, &mut symbols);
+            let barrier = sources.barrier(at as u16, address, &mut symbols).map(str::to_owned);
+            let label = barrier.or_else(|| sources.words.label(at as u16, address, is_signal, &mut symbols));
             image.runtimes.extend(label.clone().map(|label| (address, label)));
             let name = symbols.name(address);
             let is_pooled = name.as_ref().is_some_and(|name| name.contains("__waiter_pool_base"));

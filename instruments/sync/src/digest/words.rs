@@ -1,5 +1,6 @@
 //! Semaphores and futex words with names, and what each is used like.
 
+use super::locks::LockSummary;
 use super::names::SyncNames;
 use super::shares::{Share, shares};
 use crate::record::runtimes;
@@ -19,7 +20,7 @@ pub enum UseFrom {
 }
 
 /// One semaphore or futex word.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WordSummary {
     /// What it is called.
     pub name: String,
@@ -34,6 +35,10 @@ pub struct WordSummary {
     /// `waiter_functions`, each with who called it where that is known.
     #[serde(default)]
     pub waiter_chains: Vec<Share>,
+    /// Of a lock of which the runtime is known: for whom threads waited until that one gave it back. That is inferred from who woke
+    /// the next, for no record says who gets such a lock. Uses without a wait are not seen: `free` and `hold` say nothing.
+    #[serde(default)]
+    pub given_back: Option<LockSummary>,
     /// Its figures.
     #[serde(flatten)]
     pub figures: WordFigures,
@@ -48,6 +53,7 @@ impl WordSummary {
             used_like: said.unwrap_or_else(|| figures.used_like()),
             used_like_from: said.map_or(UseFrom::WakeUps, |_| UseFrom::Runtime),
             runtime,
+            given_back: None,
             waiter_functions: shares(&figures.waiter_sites, &|process, at| names.function(process, at)),
             waiter_chains: shares(&figures.waiter_sites, &|process, at| names.calls(process, at)),
             figures,
@@ -57,6 +63,17 @@ impl WordSummary {
     /// It is used like a lock.
     pub fn is_lock_like(&self) -> bool {
         self.used_like == WordUse::Lock
+    }
+
+    /// It is a lock with one owner at a time, which wakes the next when it has given the lock back.
+    pub(super) fn is_mutex(&self) -> bool {
+        let is_passed_on = self.figures.used_like() == WordUse::Lock;
+        self.runtime.as_deref().is_some_and(|label| runtimes::is_mutex(label, is_passed_on))
+    }
+
+    /// It is a word of a barrier.
+    pub fn is_barrier(&self) -> bool {
+        self.runtime.as_deref().is_some_and(runtimes::is_barrier)
     }
 
     /// It was woken often, and may be a lock or not. A word that was hardly woken is somebody's sleep.

@@ -21,8 +21,9 @@ const RUNTIMES: [Runtime; 21] = [
     function("parking_lot", "parking_lot", "parked thread", "parked thread"),
     function("3std3sys4sync5mutex", "Rust", "lock", "lock"),
     function("std::sys::sync::mutex", "Rust", "lock", "lock"),
-    function("3std3sys4sync6rwlock", "Rust", "lock", "lock"),
-    function("std::sys::sync::rwlock", "Rust", "lock", "lock"),
+    // Several readers give it back together, and only the last of them wakes.
+    function("3std3sys4sync6rwlock", "Rust", "read-write lock", "read-write lock"),
+    function("std::sys::sync::rwlock", "Rust", "read-write lock", "read-write lock"),
     function("3std3sys4sync7condvar", "Rust", "condition", "condition"),
     function("std::sys::sync::condvar", "Rust", "condition", "condition"),
     function("thread_park", "Rust", "parked thread", "parked thread"),
@@ -90,8 +91,12 @@ impl FutexWord {
 
 /// How the runtime uses a word with this label, where the runtime says so.
 pub fn used_like(label: &str) -> Option<WordUse> {
-    const USES: [(&str, WordUse); 9] = [
+    const USES: [(&str, WordUse); 13] = [
         ("Rust lock", WordUse::Lock),
+        ("Rust read-write lock", WordUse::Lock),
+        ("Rust barrier", WordUse::Broadcast),
+        ("C++ barrier", WordUse::Broadcast),
+        ("C++ latch", WordUse::Broadcast),
         ("Rust condition", WordUse::Signal),
         ("Rust parked thread", WordUse::Signal),
         ("parking_lot parked thread", WordUse::Unknown),
@@ -102,6 +107,30 @@ pub fn used_like(label: &str) -> Option<WordUse> {
         ("C library lock", WordUse::Lock),
     ];
     USES.iter().find(|(known, _)| *known == label).map(|(_, is_like)| *is_like)
+}
+
+/// A word with this label is a lock with one owner at a time, which wakes one waiter when it has given the lock back. `is_passed_on`:
+/// who is woken wakes the next.
+pub fn is_mutex(label: &str, is_passed_on: bool) -> bool {
+    // A word of OpenMP that one thread posts to another is no lock.
+    matches!(label, "Rust lock" | "C library lock") || label == "OpenMP (libgomp) lock" && is_passed_on
+}
+
+/// A word with this label is a barrier: who wakes all came last.
+pub fn is_barrier(label: &str) -> bool {
+    matches!(label, "OpenMP (libgomp) barrier" | "Rust barrier" | "C++ barrier" | "C++ latch")
+}
+
+/// The label of a word on which a function waits or wakes that is part of a barrier.
+pub fn barrier_of(function: &str) -> Option<&'static str> {
+    const PARTS: [(&str, &str); 5] = [
+        ("std::sync::barrier::Barrier", "Rust barrier"),
+        ("std::__tree_barrier", "C++ barrier"),
+        ("std::barrier<", "C++ barrier"),
+        ("std::__1::barrier<", "C++ barrier"),
+        ("std::latch::", "C++ latch"),
+    ];
+    PARTS.iter().find(|(part, _)| function.contains(part)).map(|(_, label)| *label)
 }
 
 /// The runtimes among mapped files that wait by calls of their own, other than the C library.
@@ -143,6 +172,11 @@ mod tests {
         assert_eq!(label(word(1, 0), "python3.11", "PyThread_acquire_lock_timed"), "Python threading.Lock");
         assert_eq!(used_like(&label(word(1, 0), "server", rust)), Some(WordUse::Lock));
         assert_eq!(used_like("Python threading.Lock"), None);
+        assert!(is_mutex("Rust lock", false) && is_mutex("OpenMP (libgomp) lock", true));
+        assert!(!is_mutex("OpenMP (libgomp) lock", false) && !is_mutex("Rust read-write lock", true));
+        let barrier = |function| barrier_of(function).is_some_and(is_barrier);
+        assert!(barrier("<std::sync::barrier::Barrier>::wait+0x1b") && barrier("std::latch::wait() const"));
+        assert!(!barrier("std::sys::sync::condvar::futex::Condvar::wait") && !is_barrier("C++ atomic wait"));
         assert_eq!(word(1, 0).label("server", "main", false), None);
         assert_eq!(of_files(["libgomp.so.1", "libc.so.6", "prog"].into_iter()), ["OpenMP (libgomp)"]);
     }

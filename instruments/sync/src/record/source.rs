@@ -24,6 +24,12 @@ struct Frame {
     place: Option<(String, u32)>,
 }
 
+impl Frame {
+    fn is_own(&self) -> bool {
+        self.place.as_ref().is_some_and(|(path, _)| !OF_TOOLS.iter().any(|tools| path.starts_with(tools)))
+    }
+}
+
 /// Finds lines; what was read of a file is kept.
 #[derive(Debug)]
 pub struct Lines(Symbolizer);
@@ -39,6 +45,20 @@ impl Lines {
     /// The code at an address of a file, as the file has it: `push (queue.c:12)`, or `push (queue.h:12) inlined in worker
     /// (main.c:40)`. None without debug information.
     pub fn of(&self, file: &Path, address: u64) -> Option<Line> {
+        told(&self.frames(file, address)?)
+    }
+
+    /// Functions of libraries that stand there inside of the program's own, the innermost first. None without debug information.
+    pub fn of_libraries(&self, file: &Path, address: u64) -> Option<Vec<String>> {
+        let frames = self.frames(file, address)?;
+        frames.iter().any(|frame| frame.place.is_some()).then(|| {
+            let inner = frames.into_iter().rev().take_while(|frame| !frame.is_own());
+            inner.map(|frame| frame.function).collect()
+        })
+    }
+
+    /// The outermost first.
+    fn frames(&self, file: &Path, address: u64) -> Option<Vec<Frame>> {
         let source = Source::Elf(Elf::new(file));
         let found = self.0.symbolize_single(&source, Input::VirtOffset(address)).ok()?;
         let Symbolized::Sym(symbol) = found else { return None };
@@ -46,7 +66,7 @@ impl Lines {
         let inlined = symbol.inlined.iter();
         let inner =
             inlined.map(|one| Frame { function: demangled(&one.name), place: place(one.code_info.as_ref()) });
-        told(&std::iter::once(outer).chain(inner).collect::<Vec<_>>())
+        Some(std::iter::once(outer).chain(inner).collect())
     }
 }
 
@@ -57,12 +77,9 @@ fn place(code: Option<&CodeInfo<'_>>) -> Option<(String, u32)> {
 
 /// The innermost function of the program's own source, and the one that it was put into. `frames`: the outermost first.
 fn told(frames: &[Frame]) -> Option<Line> {
-    let is_own = |frame: &&Frame| {
-        frame.place.as_ref().is_some_and(|(path, _)| !OF_TOOLS.iter().any(|tools| path.starts_with(tools)))
-    };
-    let own = frames.iter().find(is_own);
+    let own = frames.iter().find(|frame| frame.is_own());
     let outer = own.or(frames.first())?;
-    let shown = frames.iter().rev().find(is_own).unwrap_or(outer);
+    let shown = frames.iter().rev().find(|frame| frame.is_own()).unwrap_or(outer);
     let words = |frame: &Frame| {
         let (path, line) = frame.place.as_ref()?;
         let file = path.rsplit('/').next().unwrap_or_default();

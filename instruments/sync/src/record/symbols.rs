@@ -85,11 +85,26 @@ impl Symbolizer {
 
     /// The line of the source that a call returns to, with its function: `push (queue.c:12)`. None without debug information.
     pub fn line(&mut self, return_address: u64) -> Option<Line> {
+        let (file, address) = self.place_of_call(return_address)?;
+        self.lines.of(&file, address)
+    }
+
+    /// Functions of libraries that a call returns into, the innermost first, until one of the program's own.
+    pub fn of_libraries(&mut self, return_address: u64) -> Vec<String> {
+        let place = self.place_of_call(return_address);
+        match place.and_then(|(file, address)| self.lines.of_libraries(&file, address)) {
+            Some(functions) => functions,
+            None if self.is_own(return_address) => Vec::new(),
+            None => self.name(return_address.saturating_sub(1)).into_iter().collect(),
+        }
+    }
+
+    fn place_of_call(&mut self, return_address: u64) -> Option<(PathBuf, u64)> {
         let address = return_address.checked_sub(1)?;
         let mapped = self.map.find(address)?;
         let (file, offset) = (mapped.file()?, mapped.offset + (address - mapped.start));
         let address = self.image(&file)?.address(offset)?;
-        self.lines.of(&file, address)
+        Some((file, address))
     }
 
     /// Whether the function that a call returns into is the program's own, and not one of what comes with compilers and with us.

@@ -1,19 +1,15 @@
 //! All waiting for locks, and where the time of threads went.
 
+use super::owners::{self, WORTH_TELLING, by_owner, parts};
 use super::{FIRST_ROWS, time, words};
-use crate::digest::{ContentionSummary, LockSummary, Share, SyncDigest, SyncNames, SyncSummary};
-use quaver_sync_analysis::sync::{Activity, LockFigures, Pattern, Spending, ThreadShare};
+use crate::digest::{ContentionSummary, LockSummary, SyncDigest, SyncNames, SyncSummary};
+use quaver_sync_analysis::sync::{LockFigures, Spending};
 use quaver_view::{Block, Cell, Section, Table, Text, text};
 
 /// Locks that are told in sentences.
 const TOLD: usize = 5;
-/// What a lock's sentence names of a kind.
-const NAMED: usize = 3;
 /// Heading of the column that is there where any lock was got by tries.
 const TRIED: &str = "tried";
-/// A part of a wait below this share is not worth words.
-const WORTH_TELLING: f64 = 0.05;
-
 /// A part below this share changes no digit of the verdict.
 const WORTH_SAYING: f64 = 0.005;
 
@@ -107,21 +103,6 @@ fn replay_notes(contention: &ContentionSummary) -> Option<Text> {
     ))
 }
 
-/// The parts that are worth words, the first [`NAMED`] of them.
-fn parts(shares: &[Share], whole_ns: u64) -> String {
-    let worth = shares.iter().filter(|one| one.total_ns as f64 >= WORTH_TELLING * whole_ns as f64);
-    let words = worth.take(NAMED).map(|one| format!("{} {}", one.name, time(one.total_ns)));
-    words.collect::<Vec<_>>().join(", ")
-}
-
-fn by_name(threads: &[ThreadShare], names: &SyncNames) -> Vec<Share> {
-    let name = |one: &ThreadShare| match one.thread.0 {
-        0 => "nobody (its CPU was idle)".to_owned(),
-        _ => names.thread(one.thread),
-    };
-    threads.iter().map(|one| Share { name: name(one), total_ns: one.total_ns }).collect()
-}
-
 /// Who waited for whom, what the owner did, and what it comes to.
 fn sentence(lock: &LockSummary, digest: &SyncDigest) -> Text {
     let (one, names) = (&lock.figures, &digest.names);
@@ -158,7 +139,7 @@ fn sentence(lock: &LockSummary, digest: &SyncDigest) -> Text {
     if one.outlasted_ns > 0 {
         words += &format!(" For {} the wait ended before its owner gave it back.", time(one.outlasted_ns));
     }
-    words += &owner(lock, digest);
+    words += &owners::did(lock, digest);
     if one.owner_unknown_ns as f64 >= WORTH_TELLING * one.wait.total_ns as f64 && one.owner_unknown_ns > 0 {
         words += &format!(
             " Who held it is not known for {} of the wait: no unlock was recorded before that was over.",
@@ -176,65 +157,8 @@ fn sentence(lock: &LockSummary, digest: &SyncDigest) -> Text {
             time(root.total_ns)
         );
     }
-    one.patterns.iter().for_each(|pattern| words += &evidence(*pattern, lock, names));
+    one.patterns.iter().for_each(|pattern| words += &owners::evidence(*pattern, lock, names));
     words.into()
-}
-
-/// What the owners did.
-fn owner(lock: &LockSummary, digest: &SyncDigest) -> String {
-    let one = &lock.figures;
-    if one.held_ns == 0 || !digest.summary.contention.kernel_seen {
-        return String::new();
-    }
-    let detail = |activity: Activity| match activity {
-        Activity::RunQueue => {
-            let mut kept = by_name(&one.preempted_by, &digest.names);
-            kept.push(Share { name: "quota of its control group".to_owned(), total_ns: one.quota_ns });
-            kept.sort_by_key(|share| std::cmp::Reverse(share.total_ns));
-            parts(&kept, one.held_ns)
-        }
-        Activity::Slept => parts(&lock.owner_calls, one.held_ns),
-        Activity::Waited => parts(&lock.owner_waits, one.held_ns),
-        Activity::Ran | Activity::Unknown => String::new(),
-    };
-    let mut did: Vec<(u64, Activity)> = one.owner_ns.into_iter().zip(Activity::ALL).collect();
-    did.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
-    let worth = did.into_iter().filter(|(ns, _)| *ns as f64 >= WORTH_TELLING * one.held_ns as f64);
-    let words = worth.map(|(ns, activity)| match detail(activity) {
-        detail if detail.is_empty() => format!("{} {}", activity.name(), Cell::part(ns, one.held_ns)),
-        detail => format!("{} {} ({detail})", activity.name(), Cell::part(ns, one.held_ns)),
-    });
-    format!(" Its owner meanwhile: {}.", words.collect::<Vec<_>>().join(", "))
-}
-
-fn evidence(pattern: Pattern, lock: &LockSummary, names: &SyncNames) -> String {
-    let one = &lock.figures;
-    match pattern {
-        Pattern::Barging => format!(
-            " Barging: {} by threads that had asked later than one that waited, {} of the wait.",
-            Cell::several(one.overtaken.count, "hold"),
-            time(one.overtaken.total_ns)
-        ),
-        Pattern::Convoy => format!(
-            " Convoy: two threads or more waited in {} of the {} in which any did.",
-            time(one.crowded_ns),
-            time(one.queued_ns)
-        ),
-        Pattern::PriorityInversion => format!(
-            " Priority inversion: {} waited {} for its CPU behind less urgent threads ({}).",
-            if one.inverted_deep_ns > one.inverted_ns / 2 { "the end of the chain" } else { "the owner" },
-            time(one.inverted_ns),
-            parts(&by_name(&one.inverted_by, names), one.inverted_ns)
-        ),
-        Pattern::Deadlock => one.deadlock.map_or_else(String::new, |pair| {
-            let (waiter, owner) = (names.thread(pair.waiter), names.thread(pair.owner));
-            let for_what = match pair.waiter == pair.owner {
-                true => format!("{waiter} waited for what it had itself"),
-                false => format!("{waiter} waited for {owner}, and {owner} in the end for {waiter}"),
-            };
-            format!(" Deadlock: for the last {} of the run {for_what}.", time(pair.total_ns))
-        }),
-    }
 }
 
 /// Where the time of each thread went.
@@ -297,13 +221,9 @@ pub(super) fn verdict(summary: &SyncSummary, names: &SyncNames) -> Option<Text> 
 /// The lock that was waited for longest, for a sentence.
 fn worst_of_locks(worst: &LockSummary, names: &SyncNames) -> String {
     let one = &worst.figures;
-    let owner = one.pairs.iter().fold(std::collections::BTreeMap::new(), |mut sums, pair| {
-        *sums.entry(pair.owner).or_insert(0_u64) += pair.total_ns;
-        sums
-    });
-    let owner = owner.into_iter().max_by_key(|(thread, ns)| (*ns, std::cmp::Reverse(*thread)));
-    let worth = owner.filter(|(_, ns)| *ns as f64 >= WORTH_TELLING * one.sought_ns() as f64);
-    let held = worth.map_or_else(String::new, |(thread, ns)| {
+    let owner = by_owner(worst).into_iter().next();
+    let worth = owner.filter(|(_, ns, _)| *ns as f64 >= WORTH_TELLING * one.sought_ns() as f64);
+    let held = worth.map_or_else(String::new, |(thread, ns, _)| {
         let function =
             worst.owner_functions.first().map_or_else(String::new, |one| format!(" in {}", one.name));
         format!(

@@ -5,6 +5,7 @@ mod barriers;
 mod contention;
 mod drawings;
 mod late;
+mod owners;
 mod sizes;
 mod why;
 mod words;

@@ -1,7 +1,10 @@
 //! Semaphores, futex words and conditions.
 
+use super::owners::{self, WORTH_TELLING};
 use super::{FIRST_ROWS, time};
-use crate::digest::{ConditionSummary, ContentionSummary, Share, SyncDigest, SyncNames, WordSummary};
+use crate::digest::{
+    ConditionSummary, ContentionSummary, LockSummary, Share, SyncDigest, SyncNames, WordSummary,
+};
 use quaver_sync_analysis::sync::WakerShare;
 use quaver_view::{Block, Cell, Section, Table, Text, text};
 
@@ -20,7 +23,7 @@ pub(super) fn with_locks(section: Section, digest: &SyncDigest) -> Section {
 pub(super) fn others(digest: &SyncDigest) -> Option<Section> {
     let section = Section::new("words", "Waiting on other semaphores and futex words")
         .note("whole waits, by signals, at barriers, of threads without work");
-    let section = with_words(section, None, digest, |word| !word.is_lock_like());
+    let section = with_words(section, None, digest, |word| !word.is_lock_like() && !word.is_barrier());
     (!section.blocks.is_empty()).then_some(section)
 }
 
@@ -66,9 +69,15 @@ fn with_words(
             Cell::Count(one.again_at_once),
         ]);
     }
-    let note = "Who holds a semaphore or futex word is not known: nobody records that. What it is used like is inferred. Again \
-                at once: a thread that was woken waited again within 50 µs, since it found nothing or was quick.";
-    let sentences = words.iter().take(WITH_SENTENCES).map(|word| sentence(word, &digest.names));
+    let owned = match words.iter().any(|word| word.given_back.is_some()) {
+        true => "Who gave back a lock of a known runtime is known; that it had it until then is inferred.",
+        false => "Who holds a semaphore or futex word is not known: nobody records that.",
+    };
+    let note = format!(
+        "{owned} What it is used like is inferred. Again at once: a thread that was woken waited again within 50 µs, since it \
+         found nothing or was quick."
+    );
+    let sentences = words.iter().take(WITH_SENTENCES).map(|word| sentence(word, digest));
     section.with(table).with(Block::List(sentences.collect())).with(Block::Note(note.into()))
 }
 
@@ -159,8 +168,8 @@ fn of_condition(condition: &ConditionSummary, names: &SyncNames) -> Text {
 }
 
 /// Where it was waited on, who woke, and why it counts as what it does.
-fn sentence(word: &WordSummary, names: &SyncNames) -> Text {
-    let one = &word.figures;
+fn sentence(word: &WordSummary, digest: &SyncDigest) -> Text {
+    let (one, names) = (&word.figures, &digest.names);
     let mut words = waited(&word.name, one.wait.total_ns, &word.waiter_chains);
     if !one.wakers.is_empty() {
         words += &format!(" Woken by {}.", wakers(&one.wakers, names));
@@ -168,15 +177,51 @@ fn sentence(word: &WordSummary, names: &SyncNames) -> Text {
     if one.waker_unknown > 0 {
         words += &format!(" By whom is not known of {}.", Cell::several(one.waker_unknown, "wake-up"));
     }
+    if let Some(lock) = &word.given_back {
+        words += &given_back(lock, digest);
+    }
     if word.is_lock_like() {
         words += &format!(" {}", word.why_a_lock());
     }
     words.into()
 }
 
+/// For whom threads waited until that one gave the lock back, and what it did meanwhile.
+fn given_back(lock: &LockSummary, digest: &SyncDigest) -> String {
+    let one = &lock.figures;
+    let owners = owners::by_owner(lock);
+    let named = owners.iter().take(NAMED).map(|(thread, ns, holds)| {
+        let thread = digest.names.thread(*thread);
+        format!("{thread} ({} in {})", time(*ns), Cell::several(*holds, "hold"))
+    });
+    let mut words = format!(" Given back by {}, inferred.", named.collect::<Vec<_>>().join(", "));
+    let sites = owners::parts(&lock.owner_chains, one.held_ns);
+    if !sites.is_empty() {
+        words += &format!(" Given back in {sites}.");
+    }
+    words += &owners::did(lock, digest);
+    if one.owner_unknown_ns as f64 >= WORTH_TELLING * one.wait.total_ns as f64 && one.owner_unknown_ns > 0 {
+        words += &format!(" For {} nobody was seen to give it back.", time(one.owner_unknown_ns));
+    }
+    one.patterns.iter().for_each(|pattern| words += &owners::evidence(*pattern, lock, &digest.names));
+    words
+}
+
 /// The word that was waited on for longest of those that are used like locks, for the verdict.
 pub(super) fn worst_of_locks(word: &WordSummary, names: &SyncNames) -> String {
     let one = &word.figures;
+    let owner = word.given_back.as_ref().and_then(|lock| Some((lock, *owners::by_owner(lock).first()?)));
+    if let Some((lock, (thread, ns, _))) = owner {
+        let part = Cell::part(ns, one.wait.total_ns);
+        let function =
+            lock.owner_functions.first().map_or_else(String::new, |one| format!(" in {}", one.name));
+        let thread = names.thread(thread);
+        return format!(
+            "{} for {}, {part} of it until {thread} gave it back{function}",
+            time(one.wait.total_ns),
+            word.name
+        );
+    }
     let woken = one.wakers.first().map_or_else(String::new, |waker| {
         let part = Cell::part(waker.total_ns, one.wait.total_ns);
         format!("; {} ended {part} of it", names.thread(waker.thread))

@@ -23,6 +23,8 @@ struct Barrier {
     threads: BTreeSet<ThreadId>,
     last: BTreeMap<ThreadId, LastShare>,
     sites: AddressMap<ObjectKey, u64>,
+    /// Calls by which the last let the others go on, with the time that those had waited.
+    last_sites: AddressMap<ObjectKey, u64>,
 }
 
 impl Barrier {
@@ -60,6 +62,7 @@ impl Barrier {
             threads: self.threads.len() as u64,
             last,
             waiter_sites: places(self.sites),
+            last_sites: places(self.last_sites),
             ..self.figures
         }
     }
@@ -74,6 +77,25 @@ impl Barriers {
         if self.0.len() < KEPT_BARRIERS || self.0.contains_key(&key) {
             self.0.entry(key).or_default().here.push((thread, now_ns));
         }
+    }
+
+    /// A thread lets all who wait go on, and came last: a barrier at which the last thread does not wait. Nothing where nobody waits.
+    pub(super) fn completes(&mut self, key: ObjectKey, thread: ThreadId, site: ObjectKey, now_ns: u64) {
+        let Some(one) = self.0.get_mut(&key) else { return };
+        one.here.retain(|(other, _)| *other != thread);
+        if one.here.is_empty() {
+            return;
+        }
+        let waited_ns: u64 = one.here.iter().map(|(_, came_ns)| now_ns - came_ns).sum();
+        if one.last_sites.len() < KEPT || one.last_sites.contains_key(&site) {
+            *one.last_sites.entry(site).or_default() += waited_ns;
+        }
+        if one.threads.len() < KEPT {
+            one.threads.insert(thread);
+        }
+        one.here.push((thread, now_ns));
+        one.is_full();
+        one.leaves(thread);
     }
 
     /// A wait is over. `passed`: the call returned since all had come; else the thread is gone, or the run is over.

@@ -545,6 +545,9 @@ pub struct BarrierFigures {
     pub last: Vec<LastShare>,
     /// Where it was waited at.
     pub waiter_sites: Vec<PlaceShare>,
+    /// Of a barrier that is a futex word: where the last woke the others, with the time that those had waited.
+    #[serde(default)]
+    pub last_sites: Vec<PlaceShare>,
 }
 
 /// All locks and all threads.
@@ -578,6 +581,13 @@ pub struct Contention {
     /// Those that are not listed.
     #[serde(default)]
     pub words_left_out: u64,
+    /// Of the words on which one thread was woken at a time: for whom threads waited if the word is a lock, that is, until who gave it
+    /// back. Only contended uses are seen, so that `free` and `hold` say nothing.
+    #[serde(default)]
+    pub given_back: Vec<LockFigures>,
+    /// Futex words, for whom threads waited if each is a barrier.
+    #[serde(default)]
+    pub word_rounds: Vec<BarrierFigures>,
     /// Threads, in the order of their beginnings.
     pub threads: Vec<ThreadTime>,
 }

@@ -4,13 +4,14 @@ use super::figures::Spending;
 use super::figures::{
     Activity, CallShare, LockFigures, PATTERN_SHARE, PairShare, Pattern, PlaceShare, RootShare, ThreadShare,
 };
-use super::log::{Doing, Piece, Root};
+use super::log::{Doing, Log, Piece, Root};
 use super::thread::Thread;
 use crate::sync::event::ThreadId;
 use crate::sync::keys::{AddressMap, ObjectKey};
 use crate::sync::results::Sums;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::Add;
 
 /// Pairs, places and roots kept of one lock; further ones are in its sums only.
 pub(super) const KEPT: usize = 256;
@@ -35,8 +36,34 @@ pub(super) struct ReaderHold {
     pub(super) again: bool,
 }
 
+/// What a wait was for since the latest unlock by a writer.
+#[derive(Debug, Default)]
+pub(super) struct Readers {
+    /// In the order of time, without overlap.
+    pub(super) parts: Vec<Stretch>,
+    /// When the latest of them gave the lock back.
+    pub(super) until_ns: Option<u64>,
+}
+
+/// A part of a wait that is for readers.
+#[derive(Debug)]
+pub(super) enum Stretch {
+    Hold(ReaderHold),
+    Several(Box<Several>),
+}
+
+/// Holds of which a later one takes all or none.
+#[derive(Debug)]
+pub(super) struct Several {
+    pub(super) from_ns: u64,
+    pub(super) to_ns: u64,
+    /// What they come to, booked as if they were all of the lock.
+    pub(super) sums: Lock,
+    pub(super) log: Log,
+}
+
 /// Somebody who waits.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) slot: u32,
     /// Place of its entry among all events.
@@ -53,8 +80,8 @@ pub(super) struct Waiter {
     pub(super) released: bool,
     /// Who has given it back since.
     pub(super) owners: Vec<ThreadId>,
-    /// Readers that have given it back since `booked_ns`, in the order in which they did.
-    pub(super) readers: Vec<ReaderHold>,
+    /// Readers that have given it back since `booked_ns`.
+    pub(super) readers: Readers,
 }
 
 impl Waiter {
@@ -125,19 +152,22 @@ impl KeptOut {
         owner: u32,
         needed_ns: u64,
     ) {
+        let pieces = self.cut(lock, threads, waiter, owner);
+        if let Some(waits) = threads.get_mut(waiter as usize) {
+            pieces.into_iter().for_each(|piece| waits.log.push(piece, needed_ns));
+        }
+    }
+
+    /// Adds it to the lock's sums: what the log of who waits has of it.
+    pub(super) fn cut(self, lock: &mut Lock, threads: &[Thread], waiter: u32, owner: u32) -> Vec<Piece> {
         let Self { key, from_ns, got_ns, to_ns, site, overtakes } = self;
         let (Some(waits), Some(owns)) = (threads.get(waiter as usize), threads.get(owner as usize)) else {
-            return;
+            return Vec::new();
         };
         let slice = Slice { waiter: waits.id, waiter_priority: waits.priority, owner: owns.id };
         lock.hand_over(got_ns - from_ns);
         lock.held(slice, site, to_ns - got_ns, overtakes);
-        let mut pieces = Vec::new();
-        let doing = Doing::Waited { object: key };
-        if got_ns > from_ns {
-            let root = Root { thread: slice.waiter, activity: Activity::Waited, depth: 0, behind: None };
-            pieces.push(Piece { from_ns, to_ns: got_ns, doing, root });
-        }
+        let mut pieces: Vec<Piece> = Piece::on_its_way(key, waits.id, from_ns, got_ns).into_iter().collect();
         // A wait of its own that has not ended is not in its log.
         let waits = owns.call.filter(|call| call.spending == Spending::Lock);
         let unlogged = |piece: &Piece| {
@@ -152,11 +182,9 @@ impl KeptOut {
                 ..piece.root
             };
             let root = lock.owner_did(slice, &Piece { doing: now_does, root, ..piece });
-            pieces.push(Piece { doing, root, ..piece });
+            pieces.push(Piece { doing: Doing::Waited { object: key }, root, ..piece });
         });
-        if let Some(waits) = threads.get_mut(waiter as usize) {
-            pieces.into_iter().for_each(|piece| waits.log.push(piece, needed_ns));
-        }
+        pieces
     }
 }
 
@@ -175,6 +203,8 @@ pub(super) struct Lock {
     pub(super) deadlock: Option<PairShare>,
     pub(super) holder: Option<Holder>,
     pub(super) given_back: Option<GivenBack>,
+    /// Of a word: when somebody found it taken for the first time since then.
+    pub(super) found_taken_ns: Option<u64>,
     /// Readers that have got it while somebody waited or as a sample, and when.
     pub(super) reading: Vec<(ThreadId, u64)>,
     /// Until here the length of the queue is booked.
@@ -310,6 +340,28 @@ impl Lock {
         root
     }
 
+    /// Adds what was booked elsewhere of its waits.
+    pub(super) fn absorb(&mut self, other: Self) {
+        let (own, its) = (&mut self.figures, other.figures);
+        own.held_ns += its.held_ns;
+        own.outlasted_ns += its.outlasted_ns;
+        own.handed_over_ns += its.handed_over_ns;
+        own.overtaken.merge(&its.overtaken);
+        own.owner_ns.iter_mut().zip(its.owner_ns).for_each(|(own, its)| *own += its);
+        own.quota_ns += its.quota_ns;
+        own.inverted_ns += its.inverted_ns;
+        own.inverted_deep_ns += its.inverted_deep_ns;
+        self.longest_held_ns = self.longest_held_ns.max(other.longest_held_ns);
+        let larger = |one: (u8, u64), more: (u8, u64)| (one.0.max(more.0), one.1 + more.1);
+        add_all(&mut self.pairs, other.pairs, |one, more| (one.0 + more.0, one.1 + more.1));
+        add_all(&mut self.roots, other.roots, larger);
+        add_all(&mut self.preempted_by, other.preempted_by, u64::add);
+        add_all(&mut self.slept_in, other.slept_in, u64::add);
+        add_all(&mut self.inverted_by, other.inverted_by, u64::add);
+        other.waited_for.into_iter().for_each(|(object, ns)| add!(self.waited_for, object, ns));
+        other.owner_sites.into_iter().for_each(|(site, ns)| add!(self.owner_sites, site, ns));
+    }
+
     /// A sleep of its owner was in this system call.
     pub(super) fn name_sleep(&mut self, call: u16, ns: u64) {
         if let Some(unnamed) = self.slept_in.get_mut(&None) {
@@ -378,6 +430,17 @@ impl Lock {
             deadlock: self.deadlock,
             patterns,
             ..self.figures
+        }
+    }
+}
+
+/// Adds sums to at most [`KEPT`] of one kind.
+fn add_all<K: Ord, V: Copy>(to: &mut BTreeMap<K, V>, from: BTreeMap<K, V>, sum: impl Fn(V, V) -> V) {
+    for (key, more) in from {
+        if let Some(own) = to.get_mut(&key) {
+            *own = sum(*own, more);
+        } else if to.len() < KEPT {
+            to.insert(key, more);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::sync::keys::ObjectKey;
 use std::collections::VecDeque;
 
 /// Pieces kept of one thread; what is older is not known.
-const KEPT: usize = 16_384;
+pub(super) const KEPT: usize = 16_384;
 
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +78,14 @@ pub(super) struct Piece {
     pub(super) root: Root,
 }
 
+impl Piece {
+    /// Of a thread that waits for a lock which was given back, and is on its way to the next owner. None of no time.
+    pub(super) fn on_its_way(object: ObjectKey, waiter: ThreadId, from_ns: u64, to_ns: u64) -> Option<Self> {
+        let root = Root { thread: waiter, activity: Activity::Waited, depth: 0, behind: None };
+        (to_ns > from_ns).then_some(Self { from_ns, to_ns, doing: Doing::Waited { object }, root })
+    }
+}
+
 /// Pieces in the order of time, without overlap.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Log(VecDeque<Piece>);
@@ -99,6 +107,17 @@ impl Log {
             }
             _ => self.0.push_back(piece),
         }
+    }
+
+    /// The pieces.
+    pub(super) fn into_pieces(self) -> VecDeque<Piece> {
+        self.0
+    }
+
+    /// Forgets all but the latest so many; how many there are.
+    pub(super) fn keep_latest(&mut self, most: usize) -> usize {
+        self.0.drain(..self.0.len().saturating_sub(most));
+        self.0.len()
     }
 
     /// The sleep since `from_ns` was in this system call.

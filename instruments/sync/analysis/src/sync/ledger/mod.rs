@@ -12,6 +12,7 @@ mod log;
 mod owners;
 mod readers;
 mod thread;
+mod word_locks;
 mod words;
 
 #[cfg(test)]
@@ -28,10 +29,11 @@ use super::keys::{AddressMap, ObjectKey};
 use super::results::Sums;
 use barriers::Barriers;
 use conditions::Conditions;
-use lock::{HoldEnd, Holder, Lock, Waiter};
-use log::{Doing, Piece, Root};
+use lock::{HoldEnd, Holder, Lock, Readers, Waiter};
+use log::Piece;
 use quaver_abi::record::OffCpu;
 use quaver_abi::sync::{CPU_UNKNOWN, OWNER_SHIFT, SyncKind, SyncOutcome, outcome_flags};
+use readers::SingleHolds;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use thread::{Call, Place, Thread};
@@ -68,6 +70,11 @@ pub struct Ledger {
     conditions: Conditions,
     barriers: Barriers,
     words: Words,
+    /// Futex words, as if each were a lock.
+    word_locks: AddressMap<ObjectKey, Lock>,
+    /// The same as if each were a barrier.
+    word_rounds: Barriers,
+    single_holds: SingleHolds,
 }
 
 impl Ledger {
@@ -134,8 +141,15 @@ impl Ledger {
                 self.barriers.comes(key, event.thread, self.now_ns);
             }
             SyncKind::JoinEntry => self.enter(event, slot, Spending::Join),
-            SyncKind::FutexWaitEntry => self.wait_on(event, slot, Spending::Futex),
-            SyncKind::FutexWakeEntry => self.wake_on(slot, key, event.detail),
+            SyncKind::FutexWaitEntry => {
+                self.wait_on(event, slot, Spending::Futex);
+                self.asks_word(event, slot);
+            }
+            SyncKind::FutexWakeEntry => {
+                self.wake_on(slot, key, event.detail);
+                self.gives_word_back(event, slot);
+            }
+            SyncKind::FutexWakeExit => self.gave_word_back(event),
             SyncKind::PostEntry => self.wake_on(slot, key, 1),
             SyncKind::SignalEntry | SyncKind::BroadcastEntry => self.conditions.woken_by(key, event.kind),
             SyncKind::WaitExit => {
@@ -252,6 +266,7 @@ impl Ledger {
             Spending::Futex => WordKind::FutexWord,
             _ => return,
         };
+        self.leaves_word(slot, call, outcome, now_ns);
         let Thread { id: thread, process, .. } = self.threads[slot as usize];
         self.words.waited(WordWait {
             kind,
@@ -295,7 +310,7 @@ impl Ledger {
         let reads = event.kind == SyncKind::ReadLockEntry;
         let found = Some(ThreadId(event.detail >> OWNER_SHIFT)).filter(|owner| owner.0 != 0);
         let booked_ns = now_ns;
-        let (owners, readers) = (Vec::new(), Vec::new());
+        let (owners, readers) = (Vec::new(), Readers::default());
         lock.waiters.push(Waiter {
             slot,
             order,
@@ -392,9 +407,8 @@ impl Ledger {
         }
         lock.waited(ObjectKey { process, address: call.site }, now_ns - call.entered_ns, got);
         let thread = &mut self.threads[slot as usize];
-        let root = Root { thread: thread.id, activity: Activity::Waited, depth: 0, behind: None };
-        let doing = Doing::Waited { object: call.object };
-        thread.log.push(Piece { from_ns, to_ns: now_ns, doing, root }, needed_ns);
+        let rest = Piece::on_its_way(call.object, thread.id, from_ns, now_ns);
+        rest.into_iter().for_each(|piece| thread.log.push(piece, needed_ns));
     }
 
     fn cpu(&mut self, cpu: u16) -> Option<&mut Cpu> {
@@ -531,6 +545,9 @@ impl Ledger {
         threads.sort_by_key(|one| (one.first_ns, one.thread));
         threads.truncate(LISTED_THREADS);
         let (word_wait, words, words_left_out) = self.words.figures(listed);
+        let keys = words.iter().map(|word| ObjectKey { process: word.process, address: word.address });
+        let given_back = keys.filter_map(|key| Some(self.word_locks.remove(&key)?.figures(key)));
+        let given_back = given_back.filter(|one| one.held_ns > 0).collect();
         Contention {
             kernel_seen: self.kernel_seen,
             wait,
@@ -543,6 +560,8 @@ impl Ledger {
             word_wait,
             words,
             words_left_out,
+            given_back,
+            word_rounds: self.word_rounds.figures(listed),
             threads,
         }
     }
@@ -556,7 +575,8 @@ impl Ledger {
         let end_ns = self.seen_until_ns(slot, ends_ns);
         let thread = &mut self.threads[slot as usize];
         let Some(call) = thread.call.take_if(|call| call.spending != Spending::Join) else { return };
-        let waiters = self.locks.get(&call.object).map_or(&[][..], |lock| &lock.waiters);
+        let locks = if call.spending == Spending::Futex { &self.word_locks } else { &self.locks };
+        let waiters = locks.get(&call.object).map_or(&[][..], |lock| &lock.waiters);
         let waiter = waiters.iter().find(|waiter| waiter.slot == slot);
         let seen_ns = waiter.map_or(0, |waiter| waiter.booked_ns).max(end_ns);
         thread.call = Some(call);

@@ -3,6 +3,7 @@
 use super::figures::{PairShare, Spending};
 use super::lock::{GivenBack, HoldEnd, Holder, KeptOut, ReaderHold, Waiter};
 use super::log::Doing;
+use super::readers::WaitOf;
 use super::{Ledger, ObjectKey};
 use crate::sync::event::SyncEvent;
 use crate::sync::keys::SHARED_ADDRESS;
@@ -42,7 +43,9 @@ impl Ledger {
             let again = waiter.is_passed_again(event.thread);
             if by_reader {
                 let from_ns = reads_since_ns.max(waiter.booked_ns);
-                waiter.readers.push(ReaderHold { slot, from_ns, to_ns: now_ns, site, again });
+                waiter.readers.add(ReaderHold { slot, from_ns, to_ns: now_ns, site, again });
+                let wait = WaitOf { key, slot: waiter.slot };
+                waiter.readers.fold(self.single_holds, wait, &lock.reading, &self.threads);
                 waiter.released = !waiter.reads;
                 continue;
             }

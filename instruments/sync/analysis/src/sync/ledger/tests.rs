@@ -2,6 +2,8 @@
 
 mod barriers;
 mod owners;
+mod readers;
+mod word_locks;
 
 use super::{
     Activity, Contention, Ledger, LockFigures, Pattern, ThreadTime, WaiterShare, WakerShare, WordKind,
@@ -42,8 +44,8 @@ fn conserves(found: &Contention) {
     for thread in &found.threads {
         assert_eq!(thread.parts_ns().iter().sum::<u64>(), thread.last_ns - thread.first_ns, "{thread:?}");
     }
-    let mut waited_ns = 0;
-    for lock in &found.locks {
+    let waited_ns: u64 = found.locks.iter().map(|lock| lock.wait.total_ns).sum();
+    for lock in found.locks.iter().chain(&found.given_back) {
         let parts_ns = lock.held_ns + lock.handed_over_ns + lock.owner_unknown_ns;
         assert_eq!(parts_ns, lock.wait.total_ns, "{lock:?}");
         assert_eq!(lock.owner_ns.iter().sum::<u64>(), lock.held_ns, "{lock:?}");
@@ -65,7 +67,6 @@ fn conserves(found: &Contention) {
         adds_up(lock.inverted_by.iter().map(|one| one.total_ns).collect(), lock.inverted_ns);
         assert!(lock.overtaken.total_ns <= lock.held_ns && lock.inverted_ns <= lock.held_ns, "{lock:?}");
         assert!(lock.crowded_ns <= lock.queued_ns, "{lock:?}");
-        waited_ns += lock.wait.total_ns;
     }
     assert_eq!(waited_ns, found.wait.total_ns);
     for one in &found.conditions {
@@ -75,7 +76,7 @@ fn conserves(found: &Contention) {
             "{one:?}"
         );
     }
-    for one in &found.barriers {
+    for one in found.barriers.iter().chain(&found.word_rounds) {
         assert_eq!(one.for_last_ns + one.after_ns + one.unfinished_ns, one.wait.total_ns, "{one:?}");
         let last_ns: u64 = one.last.iter().map(|last| last.total_ns).sum();
         assert!(last_ns <= one.for_last_ns + one.unfinished_ns, "{one:?}");

@@ -131,6 +131,11 @@ impl Words {
         one.passed_on += u64::from(passes_on);
     }
 
+    /// Most calls wake several: it is no lock, or one that wakes all.
+    pub(super) fn wakes_more_at_once(&self, key: ObjectKey) -> bool {
+        self.all.get(&key).is_some_and(|word| word.figures.wakes_all > word.figures.wakes_one)
+    }
+
     /// A thread that was woken on the word waits on it again so much later, and has not woken anybody on it.
     pub(super) fn again(&mut self, key: ObjectKey, later_ns: u64) {
         if let Some(word) = self.all.get_mut(&key) {
