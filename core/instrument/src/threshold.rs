@@ -59,9 +59,11 @@ impl FailIf {
 
     /// The sentence to fail with if the condition holds in `summary`; an error if the metric is not there.
     pub fn check(&self, summary: &Value) -> Result<Option<String>, String> {
-        let found = self.metric.split('.').try_fold(summary, enter);
-        let Some(number) = found.and_then(Value::as_f64) else {
-            return Err(format!("--fail-if: `{}` is no number in this run's summary.json", self.metric));
+        let Some(number) = number_at(summary, &self.metric) else {
+            return Err(format!(
+                "--fail-if: `{}` is no number in this run's summary.json, or one of no samples",
+                self.metric
+            ));
         };
         let holds = match self.comparison {
             Comparison::Less => number < self.limit,
@@ -73,6 +75,14 @@ impl FailIf {
         };
         Ok(holds.then(|| format!("{}: it is {number}", self.text)))
     }
+}
+
+/// The number of a summary at this path. What a distribution of no samples says is missing, though it is written as 0.
+pub(crate) fn number_at(summary: &Value, path: &str) -> Option<f64> {
+    let (above, name) = path.rsplit_once('.').unwrap_or(("", path));
+    let above = above.split('.').filter(|key| !key.is_empty()).try_fold(summary, enter)?;
+    let is_empty = above.get("p50_ns").is_some() && above.get("count").and_then(Value::as_u64) == Some(0);
+    enter(above, name).filter(|_| !is_empty || name == "count")?.as_f64()
 }
 
 /// One step into the summary: a field, an element by number, or an element by the name of its layer or source.
@@ -111,5 +121,10 @@ mod tests {
         assert!(parse("nothing here").unwrap_err().contains("no operator"));
         assert!(parse("x > 1").unwrap().check(&json!({})).unwrap_err().contains("`x`"));
         assert!(parse("x > soon").is_err());
+        let of = |count: u64| json!({"delay": {"count": count, "p50_ns": 0, "max_ns": 0}});
+        let check = |text: &str, count| parse(text).unwrap().check(&of(count));
+        assert_eq!(check("delay.max_ns > 1ms", 1), Ok(None));
+        assert!(check("delay.max_ns > 1ms", 0).unwrap_err().contains("of no samples"));
+        assert!(check("delay.count < 1", 0).unwrap().is_some());
     }
 }

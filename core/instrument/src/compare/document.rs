@@ -125,9 +125,12 @@ fn larger(change: &Change) -> String {
     }
 }
 
-/// A relative change, always with its sign.
+/// A relative change, always with its sign. What rounds to nothing keeps its sign as well: `+0.00 %`.
 fn percent(share: f64) -> String {
-    format!("{}{}", if share > 0.0 { "+" } else { "" }, Cell::Share(share))
+    match share.abs() * 100.0 {
+        tiny if tiny > 0.0 && tiny < 0.01 => format!("{}0.00 %", if share > 0.0 { '+' } else { '-' }),
+        _ => format!("{}{}", if share > 0.0 { "+" } else { "" }, Cell::Share(share)),
+    }
 }
 
 fn range(interval: Interval) -> String {

@@ -214,6 +214,13 @@ fn nothing_is_left_of_a_log_that_cannot_be_written() {
     assert!(error.to_string().contains("create /nowhere/at/all/jitlat.XXXXXX"), "{error}");
     assert!(!is_jitlat_log(Path::new("/proc/self/exe")).unwrap());
     assert!(is_jitlat_log(Path::new("/nowhere")).is_err());
+    let place = tempfile::tempdir().unwrap();
+    let of = |text: &str| {
+        let path = place.path().join("file");
+        std::fs::write(&path, text).unwrap();
+        is_jitlat_log(&path).unwrap()
+    };
+    assert_eq!([of("#include <a.h>\n#include <b.h>\n"), of("#!/bin/sh\n# runs\n")], [false; 2]);
     let mut full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     assert!(write_log(&mut full, &header, &packets).is_err());
 }
