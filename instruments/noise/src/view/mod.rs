@@ -222,9 +222,8 @@ fn causes(input: &NoiseInput<'_>) -> Section {
     for detail in causes.causes.iter_mut().flat_map(|cause| &mut cause.html_details) {
         *detail = said_of("loop", &detail.to_string()).into();
     }
-    let section = section.note(
-        "ranked by share of the noise; each gap counts for its largest cause; examples: time after the start",
-    );
+    let section =
+        section.note("by share; each gap counts for its largest cause; example: time after the start");
     let section = match certainty("noise", &summary.causes, &summary.unexplained) {
         Some(certainty) => section.with(certainty),
         None => section,
