@@ -201,7 +201,7 @@ impl ChaseDigest {
 
 #[cfg(test)]
 mod tests {
-    use super::is_loopback;
+    use super::{for_foreign_sender, is_loopback};
 
     #[test]
     fn streams_over_loopback_are_told_by_their_destination() {
@@ -211,5 +211,15 @@ mod tests {
         for destination in ["any address, port 5004", "192.0.2.1, port 5004", "192.0.2.1:5004", ""] {
             assert!(!is_loopback(destination), "{destination}");
         }
+    }
+
+    #[test]
+    fn a_late_sender_has_the_remedy_of_its_own_cause() {
+        let of = |cause: &str| for_foreign_sender(cause).unwrap_or("none");
+        let waited = "source late: rustc, 9 threads (normal) ran on its CPU";
+        assert_eq!(of(waited), "real-time priority or a CPU of its own for the sender");
+        assert_eq!(of("source late: irq 41 eth0 ran on its CPU"), "a CPU of its own for the sender");
+        assert!(of("source late").starts_with("look at the sender's own work"));
+        assert_eq!(of("source late: host ran something else"), "none");
     }
 }
