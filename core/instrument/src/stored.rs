@@ -217,7 +217,7 @@ impl Stored {
 fn open(path: &Path) -> anyhow::Result<RunDir> {
     if path.is_file() {
         let message = format!(
-            "open {}: it is a file, not a run; `quaver analyze FILE` shows what is in it",
+            "open {}: not a run directory but a file; `quaver analyze FILE` shows what is in it",
             path.display()
         );
         return Err(failure(ExitCode::BadInput, message));
