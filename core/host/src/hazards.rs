@@ -314,6 +314,19 @@ mod tests {
     }
 
     #[test]
+    fn a_tickless_cpu_is_proposed_only_where_the_kernel_can() {
+        let remedy = |host: &FakeHost| {
+            host.file("sys/devices/system/cpu/online", "0-3");
+            let view = HostView::read(&host.root(), None);
+            examine(&view).into_iter().find(|one| one.id == "isolation").unwrap().remedy.unwrap()
+        };
+        let host = FakeHost::empty();
+        assert_eq!(remedy(&host), "boot with isolcpus=managed_irq,domain,3 rcu_nocbs=3");
+        host.file("sys/devices/system/cpu/nohz_full", "");
+        assert_eq!(remedy(&host), "boot with isolcpus=managed_irq,domain,3 nohz_full=3 rcu_nocbs=3");
+    }
+
+    #[test]
     fn a_refusal_keeps_its_remedy() {
         let error =
             TraceError::NotPermitted { operation: "loading".to_owned(), remedy: "be root".to_owned() };

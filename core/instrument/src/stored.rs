@@ -189,7 +189,7 @@ impl Stored {
 
     /// Draws the HTML report again.
     fn report(&self, args: &ReportArgs) -> anyhow::Result<ExitCode> {
-        let run = quaver_store::listing::open(&args.run)?;
+        let run = open(&args.run)?;
         let target = args.output.clone().unwrap_or_else(|| run.report());
         rights::keep(&[run.path()], &[place_of(&target)]);
         let results = self.kind_of(&run)?.analyze(&run, None)?;
@@ -200,7 +200,7 @@ impl Stored {
 
     /// Converts a run for another program.
     fn export(&self, args: &ExportArgs) -> anyhow::Result<ExitCode> {
-        let run = quaver_store::listing::open(&args.run)?;
+        let run = open(&args.run)?;
         rights::keep(&[], &[run.path(), args.output.as_deref().map_or(run.path(), place_of)]);
         let kind = self.kind_of(&run)?;
         if !exports::table(&run, args)? {
@@ -211,4 +211,16 @@ impl Stored {
         }
         Ok(ExitCode::Done)
     }
+}
+
+/// The run that is named. Captures and files of other tools are read by `analyze` alone.
+fn open(path: &Path) -> anyhow::Result<RunDir> {
+    if path.is_file() {
+        let message = format!(
+            "open {}: not a run directory but a file; `quaver analyze FILE` shows what is in it",
+            path.display()
+        );
+        return Err(failure(ExitCode::BadInput, message));
+    }
+    Ok(quaver_store::listing::open(path)?)
 }

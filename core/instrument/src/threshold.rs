@@ -59,9 +59,11 @@ impl FailIf {
 
     /// The sentence to fail with if the condition holds in `summary`; an error if the metric is not there.
     pub fn check(&self, summary: &Value) -> Result<Option<String>, String> {
-        let found = self.metric.split('.').try_fold(summary, enter);
-        let Some(number) = found.and_then(Value::as_f64) else {
-            return Err(format!("--fail-if: `{}` is no number in this run's summary.json", self.metric));
+        let Some(number) = number_at(summary, &self.metric) else {
+            return Err(format!(
+                "--fail-if: `{}` is no number in this run's summary.json, or one of no samples",
+                self.metric
+            ));
         };
         let holds = match self.comparison {
             Comparison::Less => number < self.limit,
@@ -73,6 +75,18 @@ impl FailIf {
         };
         Ok(holds.then(|| format!("{}: it is {number}", self.text)))
     }
+}
+
+/// The number of a summary at this path. A distribution of no samples is written as 0, and so is what stands beside it, such as
+/// the count of late packets: that is missing.
+pub(crate) fn number_at(summary: &Value, path: &str) -> Option<f64> {
+    let (above, name) = path.rsplit_once('.').unwrap_or(("", path));
+    let above = above.split('.').filter(|key| !key.is_empty()).try_fold(summary, enter)?;
+    let number = enter(above, name)?.as_f64()?;
+    let is_empty =
+        |of: &Value| of.get("p50_ns").is_some() && of.get("count").and_then(Value::as_u64) == Some(0);
+    let nothing = is_empty(above) || above.get("distribution").is_some_and(is_empty);
+    (name == "count" || number != 0.0 || !nothing).then_some(number)
 }
 
 /// One step into the summary: a field, an element by number, or an element by the name of its layer or source.
@@ -111,5 +125,14 @@ mod tests {
         assert!(parse("nothing here").unwrap_err().contains("no operator"));
         assert!(parse("x > 1").unwrap().check(&json!({})).unwrap_err().contains("`x`"));
         assert!(parse("x > soon").is_err());
+        let of = |count: u64| json!({"delay": {"count": count, "p50_ns": 0, "max_ns": 0}});
+        let check = |text: &str, count| parse(text).unwrap().check(&of(count));
+        assert_eq!(check("delay.max_ns > 1ms", 1), Ok(None));
+        assert!(check("delay.max_ns > 1ms", 0).unwrap_err().contains("of no samples"));
+        assert!(check("delay.count < 1", 0).unwrap().is_some());
+        let late = json!({"late": {"packets": 0, "distribution": {"count": 0, "p50_ns": 0}}});
+        assert!(parse("late.packets > 100").unwrap().check(&late).is_err());
+        let unread = json!({"late": {"packets": 1, "distribution": {"count": 0, "p50_ns": 0}}});
+        assert!(parse("late.packets > 0").unwrap().check(&unread).unwrap().is_some());
     }
 }

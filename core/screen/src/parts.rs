@@ -5,10 +5,14 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-/// `words` at the left end of a row.
+/// `words` at the left end of a row; the last column shows where they are cut.
 pub fn text(buffer: &mut Buffer, row: Rect, words: &str, style: Style) {
-    if !row.is_empty() {
-        buffer.set_stringn(row.x, row.y, words, usize::from(row.width), style);
+    if row.is_empty() {
+        return;
+    }
+    buffer.set_stringn(row.x, row.y, words, usize::from(row.width), style);
+    if words.chars().count() > usize::from(row.width) {
+        buffer.set_stringn(row.right() - 1, row.y, "…", 1, style);
     }
 }
 
@@ -75,6 +79,7 @@ pub fn in_ascii(buffer: &mut Buffer) {
         let sign = match cell.symbol() {
             "µ" => "u",
             "≤" => "<",
+            "…" => "~",
             _ => continue,
         };
         cell.set_symbol(sign);

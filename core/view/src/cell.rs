@@ -202,8 +202,12 @@ fn percent(share: f64) -> String {
         MISSING.to_owned()
     } else if per_cent > 0.0 && per_cent < 0.01 {
         "< 0.01 %".to_owned()
-    } else if per_cent < 0.0 && per_cent > -0.01 {
-        "> -0.01 %".to_owned()
+    } else if per_cent < 0.0 {
+        match percent(-share) {
+            bound if bound.starts_with('<') => format!("> -{}", &bound[2..]),
+            bound if bound.starts_with('>') => format!("< -{}", &bound[2..]),
+            size => format!("-{size}"),
+        }
     } else if (99.995..100.0).contains(&per_cent) {
         "> 99.99 %".to_owned()
     } else if per_cent == 0.0 || per_cent >= 100.0 {

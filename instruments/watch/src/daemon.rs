@@ -129,7 +129,13 @@ fn lock(directory: &Path) -> anyhow::Result<File> {
     let path = directory.join("lock");
     let file = File::create(&path).with_context(|| format!("make {}", path.display()))?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-        failure(ExitCode::Usage, format!("another watch keeps its incidents in {}", directory.display()))
+        failure(
+            ExitCode::Usage,
+            format!(
+                "another watch keeps its incidents in {}; end it, or give this one another directory",
+                directory.display()
+            ),
+        )
     })?;
     Ok(file)
 }

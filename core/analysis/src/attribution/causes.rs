@@ -157,9 +157,14 @@ impl CauseKey {
             _ if !self.behind_source => name,
             Detail::Plain(SOURCE_LATE) => name,
             Detail::Plain(_) => format!("{SOURCE_LATE}: {name}"),
-            _ => format!("{SOURCE_LATE}: {name} ran on its CPU"),
+            _ => kept_source(&name),
         }
     }
+}
+
+/// Name of a late source that did not have its CPU while this ran there.
+fn kept_source(what: &str) -> String {
+    format!("{SOURCE_LATE}: {what} ran on its CPU")
 }
 
 /// Name of a source that was late for no recorded reason.
@@ -218,6 +223,7 @@ impl Sums {
     fn name(&self, threads: &[ThreadTime]) -> String {
         match threads {
             [] => self.name.clone(),
+            [only] if self.id == "source-late" => kept_source(&only.name),
             [only] => only.name.clone(),
             _ => match self.name.rsplit_once(" (") {
                 Some((process, class)) => format!("{process}, {} threads ({class}", self.threads.len()),
@@ -230,10 +236,8 @@ impl Sums {
 /// Name of the process, with the class, of a thread whose process is known: all its threads are one cause.
 fn group(key: &CauseKey, names: &Names) -> Option<String> {
     let Detail::Thread(thread, class) = key.detail else { return None };
-    if key.behind_source {
-        return None;
-    }
-    Some(format!("{} ({})", task(*names.process.get(&thread)?, names), class.name()))
+    let process = format!("{} ({})", task(*names.process.get(&thread)?, names), class.name());
+    Some(if key.behind_source { kept_source(&process) } else { process })
 }
 
 /// All causes met so far.
@@ -286,7 +290,7 @@ impl CauseTable {
         cause
     }
 
-    /// Counts time of one thread of a cause.
+    /// Counts time of one thread of a cause, by what the thread is called where nothing is behind it.
     pub(crate) fn count_thread(&mut self, cause: u32, key: &CauseKey, names: &Names, time_ns: i64) {
         if let Detail::Thread(thread, _) = key.detail {
             let name = || (key.name(names), 0);

@@ -25,8 +25,8 @@ pub struct Crowd {
     pub crowded_ns: i64,
     /// Time of which the run tells who ran there, nanoseconds. It may begin before the measured window.
     pub seen_ns: i64,
-    /// These threads by number.
-    pub threads: BTreeSet<u32>,
+    /// By number, the time that each of them was runnable while another was, nanoseconds.
+    pub threads: BTreeMap<u32, i64>,
 }
 
 /// What the host tells of `nohz_full`.
@@ -68,7 +68,9 @@ pub fn crowd(events: &[EventRecord], cpu: u16) -> Crowd {
     for (at_ns, begins, thread) in edges {
         if runnable.len() > 1 && at_ns > since_ns {
             found.crowded_ns += at_ns - since_ns;
-            found.threads.extend(&runnable);
+            for thread in &runnable {
+                *found.threads.entry(*thread).or_default() += at_ns - since_ns;
+            }
         }
         since_ns = at_ns;
         if begins {
@@ -81,7 +83,8 @@ pub fn crowd(events: &[EventRecord], cpu: u16) -> Crowd {
 }
 
 /// Leaves of the remedies against the tick only those that the run bears out, for these CPUs: another runnable thread must have
-/// been seen there, and `nohz_full` must be possible and not yet so. What is known instead is said.
+/// been seen there, and `nohz_full` must be possible and not yet so. Without `nohz_full` a thread alone has the tick as well. What
+/// is known instead is said.
 pub fn bear_out(
     causes: &mut [CauseSummary],
     events: &[EventRecord],
@@ -100,7 +103,10 @@ pub fn bear_out(
     for remedy in causes.iter_mut().map(|cause| &mut cause.remedy) {
         let mut known = Vec::new();
         if remedy.setting.as_deref() == Some(ALONE) {
-            remedy.setting = alone(&crowds, names, &mut known);
+            remedy.setting = match host.possible {
+                Some(false) => None,
+                _ => alone(&crowds, names, &mut known),
+            };
         }
         if let Some(boot) = remedy.boot.take_if(|boot| boot.contains(TICKLESS)) {
             let option = tickless(cpus, host, &mut known);
@@ -126,10 +132,9 @@ fn alone(crowds: &BTreeMap<u16, Crowd>, names: &Names, known: &mut Vec<String>) 
             known.push(format!("the run never saw more than one runnable thread on CPU {cpu}"));
         } else {
             crowded.push(format!(
-                "leave one runnable thread on CPU {cpu}: {} were runnable at once for {:.3} of {:.3} ms recorded",
+                "leave one runnable thread on CPU {cpu}: {} were runnable beside others for {:.2} % of the recorded time",
                 named(&crowd.threads, names),
-                crowd.crowded_ns as f64 / 1e6,
-                crowd.seen_ns as f64 / 1e6
+                crowd.crowded_ns as f64 / crowd.seen_ns as f64 * 100.0
             ));
         }
     }
@@ -139,12 +144,15 @@ fn alone(crowds: &BTreeMap<u16, Crowd>, names: &Names, known: &mut Vec<String>) 
     (!crowded.is_empty()).then(|| crowded.join("; "))
 }
 
-fn named(threads: &BTreeSet<u32>, names: &Names) -> String {
+/// Those that shared the CPU for longest by name.
+fn named(threads: &BTreeMap<u32, i64>, names: &Names) -> String {
     let name = |thread: &u32| match names.task.get(thread) {
         Some(name) => format!("{name} ({thread})"),
         None => format!("thread {thread}"),
     };
-    let first: Vec<String> = threads.iter().take(NAMED).map(name).collect();
+    let mut longest: Vec<(&u32, &i64)> = threads.iter().collect();
+    longest.sort_by_key(|(thread, ns)| (std::cmp::Reverse(**ns), **thread));
+    let first: Vec<String> = longest.iter().take(NAMED).map(|(thread, _)| name(thread)).collect();
     match threads.len().saturating_sub(NAMED) {
         0 => first.join(", "),
         more => format!("{} and {more} more", first.join(", ")),

@@ -401,7 +401,7 @@ impl<'a> Engine<'a> {
         }
         let behind_source = cut.place == PacketPosition::Source;
         let cause = key.map(|key| self.causes.intern(CauseKey { behind_source, ..key }, self.namer.names));
-        if let (Some(cause), Some(key)) = (cause, key.filter(|_| !behind_source)) {
+        if let (Some(cause), Some(key)) = (cause, key) {
             self.causes.count_thread(cause, &key, self.namer.names, end_ns - start_ns);
         }
         let part = if cause.is_some() { Part::Body } else { Part::Unexplained };

@@ -282,7 +282,7 @@ fn unexplained_note(
         if part_ns.saturating_mul(LEAST_PART) >= unexplained.time_ns && part_ns > 0 {
             let us = part_ns as f64 / 1e3;
             let time = if us < 1e3 { format!("{us:.1} µs") } else { format!("{:.1} ms", us / 1e3) };
-            note.push_str(&format!("; {time} of it {what}"));
+            note.push_str(&format!("; {time} of the unexplained time {what}"));
         }
     };
     part(unexplained.unplaced_steal_ns, "may be steal, whose place between two readings is not known");

@@ -240,16 +240,17 @@ pub(crate) fn check_sizes(object: &Object) -> Result<(), TraceError> {
     Ok(())
 }
 
-/// An error of libbpf as ours.
+/// An error of libbpf as ours. Without privilege its log guesses at the kernel's configuration, and says nothing that helps.
 pub fn failed(operation: &str, error: &libbpf_rs::Error) -> TraceError {
+    let operation = operation.to_owned();
+    if unprivileged(error.kind()) {
+        return TraceError::NotPermitted { operation, remedy: super::PRIVILEGE_REMEDY.to_owned() };
+    }
     let operation = match LOG.lock() {
         Ok(log) if !log.is_empty() => format!("{operation} ({})", reason(&log)),
-        _ => operation.to_owned(),
+        _ => operation,
     };
-    match unprivileged(error.kind()) {
-        true => TraceError::NotPermitted { operation, remedy: super::PRIVILEGE_REMEDY.to_owned() },
-        false => TraceError::Os { operation, source: io::Error::other(format!("{error:#}")) },
-    }
+    TraceError::Os { operation, source: io::Error::other(format!("{error:#}")) }
 }
 
 /// An error of the caller's, or of ours.

@@ -28,7 +28,8 @@ pub(crate) fn forget(cpus: &Mapping<CpuState>, cpu: usize) {
     }
 }
 
-/// Adds a record for each interval of `state` that has a start but no end.
+/// Adds a record for each interval of `state` that has a start but no end. A CPU switches threads in no hard interrupt: one that
+/// began before the thread did that runs now has ended unseen, as those do during which the programs were attached.
 pub(crate) fn close(cpu: u16, state: &CpuState, end_ns: u64, events: &mut Vec<EventRecord>) {
     if state.recorded == 0 {
         return;
@@ -42,7 +43,10 @@ pub(crate) fn close(cpu: u16, state: &CpuState, end_ns: u64, events: &mut Vec<Ev
     add(EventKind::Irq, state.irq_ns, state.irq_number, 0);
     add(EventKind::Softirq, state.softirq_ns, state.softirq_vector, 0);
     add(EventKind::IdleState, state.idle_ns, state.idle_state, 0);
-    for (vector, start_ns) in state.vector_ns.iter().enumerate() {
+    let has_ended = |start_ns: u64| start_ns < state.thread_ns;
+    for (vector, start_ns) in
+        state.vector_ns.iter().enumerate().filter(|(_, start_ns)| !has_ended(**start_ns))
+    {
         add(EventKind::Vector, *start_ns, vector as u32, 0);
     }
     for (kind, open) in [
@@ -52,8 +56,28 @@ pub(crate) fn close(cpu: u16, state: &CpuState, end_ns: u64, events: &mut Vec<Ev
         (EventKind::CrossCall, state.cross_call[0]),
         (EventKind::CrossCall, state.cross_call[1]),
     ] {
-        if open.key != 0 {
+        if open.key != 0 && (kind != EventKind::CrossCall || !has_ended(open.start_ns)) {
             add(kind, open.start_ns, 0, open.aux);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::OpenInterval;
+    use super::*;
+    use zerocopy::FromZeros;
+
+    #[test]
+    fn a_hard_interrupt_ends_before_the_next_thread_runs() {
+        let mut state = CpuState { recorded: 1, thread_ns: 500, thread_id: 7, ..CpuState::new_zeroed() };
+        state.cross_call = [100, 600].map(|start_ns| OpenInterval { start_ns, key: 1, aux: 9 });
+        state.vector_ns[1..3].copy_from_slice(&[200, 700]);
+        let mut events = Vec::new();
+        close(0, &state, 1_000, &mut events);
+        let mut kept: Vec<(u8, u64)> = events.iter().map(|event| (event.kind, event.start_ns)).collect();
+        kept.sort_by_key(|(_, start_ns)| *start_ns);
+        let wanted = [(EventKind::Thread, 500), (EventKind::CrossCall, 600), (EventKind::Vector, 700)];
+        assert_eq!(kept, wanted.map(|(kind, start_ns)| (kind as u8, start_ns)));
     }
 }

@@ -232,9 +232,13 @@ fn isolation(view: &HostView) -> Finding {
             return Finding::hurts("one CPU only", "use a machine with at least two CPUs");
         }
         let last = cpu.online[cpu.online.len() - 1];
+        let tickless = match cpu.nohz_full_possible {
+            Some(false) => String::new(),
+            _ => format!(" nohz_full={last}"),
+        };
         return Finding::hurts(
             format!("{} CPUs, none isolated", cpu.online.len()),
-            format!("boot with isolcpus=managed_irq,domain,{last} nohz_full={last} rcu_nocbs={last}"),
+            format!("boot with isolcpus=managed_irq,domain,{last}{tickless} rcu_nocbs={last}"),
         );
     }
     if cpu.nohz_full.is_empty() {

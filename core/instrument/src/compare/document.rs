@@ -125,9 +125,12 @@ fn larger(change: &Change) -> String {
     }
 }
 
-/// A relative change, always with its sign.
+/// A relative change, always with its sign. What rounds to nothing keeps its sign as well: `+0.00 %`.
 fn percent(share: f64) -> String {
-    format!("{}{}", if share > 0.0 { "+" } else { "" }, Cell::Share(share))
+    match share.abs() * 100.0 {
+        tiny if tiny > 0.0 && tiny < 0.01 => format!("{}0.00 %", if share > 0.0 { '+' } else { '-' }),
+        _ => format!("{}{}", if share > 0.0 { "+" } else { "" }, Cell::Share(share)),
+    }
 }
 
 fn range(interval: Interval) -> String {
@@ -398,10 +401,10 @@ mod tests {
             let all = Comparison { kind, a, b, differences, quantities, causes, figures, headline: None };
             verdict(&all).expect("intervals are known").to_string()
         };
-        let none = "No change of ΔT was found: p50 -20.00 % to +50.0 %, p90 -50.00 % to +50.0 %.";
+        let none = "No change of ΔT was found: p50 -20.0 % to +50.0 %, p90 -50.0 % to +50.0 %.";
         assert_eq!(of(change(-0.2, false)), none);
         let widened = " After widening for the number of comparisons, every interval includes zero.";
-        assert_eq!(of(change(0.1, false)), none.replace("-20.00 %", "+10.0 %") + widened);
+        assert_eq!(of(change(0.1, false)), none.replace("-20.0 %", "+10.0 %") + widened);
         assert_eq!(of(change(0.1, true)), "p50 of ΔT is 25.0 % larger in B (+10.0 % to +50.0 %).");
     }
 }

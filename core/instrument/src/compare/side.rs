@@ -119,8 +119,12 @@ fn causes_of(summary: &Value, manifest: &Manifest) -> BTreeMap<(String, String),
     sums.into_iter().map(|(key, share)| (key, Estimate::exact(share))).collect()
 }
 
-/// The name of a cause without what differs from run to run: how many threads of a process there were.
+/// The name of a cause without what differs from run to run: whether one thread of a process was met, or how many.
 fn kin(name: &str) -> String {
+    let late = if name.starts_with(SOURCE) { SOURCE } else { "" };
+    if let Some(only) = name[late.len()..].strip_prefix("thread ") {
+        return format!("{late}{only}");
+    }
     let counted = |part: &str| part.split_whitespace().nth(1).is_some_and(|word| word.starts_with("thread"));
     match name.split_once(", ") {
         Some((own, rest)) if counted(rest) => {
@@ -130,6 +134,9 @@ fn kin(name: &str) -> String {
         _ => name.to_owned(),
     }
 }
+
+/// What the cause of a late source begins with.
+const SOURCE: &str = "source late: ";
 
 /// Every number of a value by its path, as `--fail-if` names it. Elements of lists go by what names them, else by number.
 fn numbers(value: &Value, path: String, into: &mut BTreeMap<String, f64>) {
@@ -171,6 +178,11 @@ mod tests {
     #[test]
     fn a_process_is_the_same_however_many_threads_it_has() {
         assert_eq!(kin("rustc, 38 threads (normal)"), "rustc (normal)");
+        assert_eq!(kin("thread rustc (normal)"), "rustc (normal)");
+        let of_source = ["rustc, 9 threads (normal)", "thread rustc (normal)"];
+        let of_source = of_source.map(|what| kin(&format!("source late: {what} ran on its CPU")));
+        assert_eq!(of_source, ["source late: rustc (normal) ran on its CPU"; 2]);
+        assert_eq!(kin("source late"), "source late");
         assert_eq!(kin("irq 41 virtio3-rx"), "irq 41 virtio3-rx");
         assert_eq!(kin("a, b (fifo 50)"), "a, b (fifo 50)");
     }

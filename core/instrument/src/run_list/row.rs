@@ -2,6 +2,7 @@
 
 use crate::facts::run_facts;
 use crate::registry::RunKind;
+use crate::threshold::number_at;
 use quaver_store::error::StoreError;
 use quaver_store::listing::{Listed, tags};
 use quaver_store::run::RunDir;
@@ -26,7 +27,7 @@ impl RunRow {
         let summary: Value = listed.run.read_summary().unwrap_or_default();
         let kind = kinds.iter().find(|kind| kind.verbs().contains(&listed.manifest.verb.as_str()));
         let paths = kind.map_or(&[][..], |kind| kind.headline());
-        let headline = paths.iter().find_map(|path| Some(((*path).to_owned(), at(&summary, path)?)));
+        let headline = paths.iter().find_map(|path| Some(((*path).to_owned(), number_at(&summary, path)?)));
         Self { bytes: size_bytes(listed.run.path()), listed, headline, summary }
     }
 
@@ -47,9 +48,9 @@ impl RunRow {
     pub(super) fn number(&self, path: &str) -> Option<f64> {
         let beside = || {
             let (above, _) = self.headline.as_ref()?.0.rsplit_once('.')?;
-            at(&self.summary, &format!("{above}.{path}"))
+            number_at(&self.summary, &format!("{above}.{path}"))
         };
-        at(&self.summary, path).or_else(beside)
+        number_at(&self.summary, path).or_else(beside)
     }
 
     pub(super) fn json(&self) -> Value {
@@ -66,15 +67,6 @@ impl RunRow {
             "tags": self.listed.tags,
         })
     }
-}
-
-fn at(summary: &Value, path: &str) -> Option<f64> {
-    path.split('.')
-        .try_fold(summary, |value, step| match value {
-            Value::Array(items) => items.get(step.parse::<usize>().ok()?),
-            value => value.get(step),
-        })?
-        .as_f64()
 }
 
 /// The unit of a number of a summary, by the end of its name.

@@ -124,9 +124,14 @@ fn address(path: &str) -> String {
     encoded.collect()
 }
 
+/// A bar; what is not zero is seen, and nothing else.
 fn bar(page: &mut Markup, share: f64, colour: Colour) -> &mut Markup {
-    page.raw("<span class=\"bar\"><i style=\"width:").number(share.clamp(0.0, 1.0) * 100.0);
-    page.raw("%;background:var(").raw(colour.variable()).raw(")\"></i></span>")
+    page.raw("<span class=\"bar\">");
+    if share > 0.0 {
+        page.raw("<i style=\"width:").number(share.min(1.0) * 100.0);
+        page.raw("%;background:var(").raw(colour.variable()).raw(")\"></i>");
+    }
+    page.raw("</span>")
 }
 
 /// A bar whose end is striped where the time is inferred.
@@ -173,7 +178,7 @@ pub(super) fn causes<'a>(page: &'a mut Markup, causes: &Causes, id: &str) -> &'a
             .raw("><td class=\"mark\">")
             .append(&svg::mark_picture(colour))
             .raw("</td>");
-        source(page, cause);
+        source(page, cause, &causes.causes[..rank.unwrap_or_default()]);
         page.raw("<td class=\"wide\">").element("span", "share", &Cell::Share(cause.share).to_string());
         divided_bar(page, cause, colour).raw("</td>");
         for at in &shown {
@@ -193,12 +198,17 @@ pub(super) fn causes<'a>(page: &'a mut Markup, causes: &Causes, id: &str) -> &'a
     page
 }
 
-fn source(page: &mut Markup, cause: &Cause) {
+/// A cause, and what removes it: said once where several share it.
+fn source(page: &mut Markup, cause: &Cause, earlier: &[Cause]) {
     page.raw("<td class=\"source\">").element("strong", "", &cause.name);
     cause.details.iter().chain(&cause.html_details).for_each(|detail| {
         page.said("span", "detail", detail);
     });
-    for remedy in &cause.remedies {
+    let same = earlier.iter().find(|other| !cause.remedies.is_empty() && other.remedies == cause.remedies);
+    if let Some(same) = same {
+        page.raw("<span class=\"detail\">remedy: as for ").text(&same.name).raw("</span>");
+    }
+    for remedy in cause.remedies.iter().filter(|_| same.is_none()) {
         page.raw("<span class=\"remedy\">");
         if !remedy.when.is_empty() {
             page.element("b", "", &remedy.when).raw(" ");

@@ -23,8 +23,14 @@ pub(super) fn render(causes: &Causes, style: Style) -> String {
         let figure =
             |at: &usize| cause.figures.get(*at).map_or_else(String::new, |cell| written(cell, style));
         cells.extend(shown.iter().map(figure));
-        cells.push(cut(&safe(&cause.name), LEAST_NAME.max(style.columns() / 3)));
+        let name = safe(&cause.name);
+        let short = cut(&name, LEAST_NAME.max(style.columns() / 3));
+        let is_cut = short != name;
+        cells.push(short);
         rows.push(Line::Cells(Default::default(), cells));
+        if is_cut {
+            below(rows, "", &name, style, |line| line.to_owned());
+        }
         let details = cause.details.iter().map(|detail| safe(&detail.to_string()));
         details.for_each(|detail| below(rows, "", &detail, style, |line| style.dim(line)));
     };

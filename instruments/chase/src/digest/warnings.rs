@@ -8,6 +8,8 @@ use quaver_view::Cell;
 /// What the reader should know before believing the numbers, each with what to do about it.
 pub(super) fn of(summary: &ChaseSummary, manifest: &Manifest) -> Vec<String> {
     let mut warnings = warnings_of_any(manifest);
+    // Our own source had sent nothing that counts when the run ended.
+    let cut_short = !manifest.complete && summary.losses.sent == Some(0);
     let counts = manifest.analysis.as_ref().map(|facts| &facts.counts);
     if let Some(lost) = counts.map(|counts| counts.stamps_lost).filter(|lost| *lost > 0) {
         let lost = Cell::Count(lost);
@@ -21,10 +23,15 @@ pub(super) fn of(summary: &ChaseSummary, manifest: &Manifest) -> Vec<String> {
             Cell::Duration(unread.until_ns - unread.since_ns)
         ));
     } else if summary.losses.received == 0 {
-        warnings.push(
-            "no packet was received: see that the sender still sends, and whether a filter drops the stream"
-                .to_owned(),
-        );
+        let said = match cut_short {
+            true => {
+                "it ended before its measured window: that begins after the blocks with and without probes"
+            }
+            false => {
+                "no packet was received: see that the sender still sends, and whether a filter drops the stream"
+            }
+        };
+        warnings.push(said.to_owned());
     }
     if summary.losses.elsewhere > 0 {
         let read = Cell::Count(summary.losses.elsewhere);
@@ -39,7 +46,7 @@ pub(super) fn of(summary: &ChaseSummary, manifest: &Manifest) -> Vec<String> {
             "{missing} packets missing at an unknown place; more tracing (see `quaver doctor`) would locate them"
         ));
     }
-    let sent = summary.losses.sent.filter(|_| !summary.period_learned);
+    let sent = summary.losses.sent.filter(|_| !summary.period_learned && !cut_short);
     // Slots before the first packet and behind the last are part of what a source of our own was to send.
     let asked_ns = manifest.asked.get("for_ns").and_then(|time| time.as_i64());
     let asked_ns =

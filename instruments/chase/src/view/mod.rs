@@ -234,7 +234,11 @@ fn tiles(document: &mut Document, summary: &ChaseSummary) {
     document.tile(
         "Late packets",
         Cell::Count(late.packets),
-        text!("{} of the run; threshold {}", late_share(summary), Cell::Duration(late.threshold_ns)),
+        text!(
+            "late time {} of the run; threshold {}",
+            late_share(summary),
+            Cell::Duration(late.threshold_ns)
+        ),
     );
     document.tile("Worst lateness", worst(summary), "at the application");
     if let Some(layer) = summary.layers.iter().find(|layer| layer.layer == Layer::Application) {
@@ -243,7 +247,11 @@ fn tiles(document: &mut Document, summary: &ChaseSummary) {
             Cell::Missing => ("ΔT maximum, application", max),
             value => ("ΔT p99.99, application", value),
         };
-        document.tile(name, value, text!("period {}", Cell::FineDuration(summary.period_ns)));
+        let period = match &summary.pace {
+            Some(pace) if !pace.steady => "no steady period".into(),
+            _ => text!("period {}", Cell::FineDuration(summary.period_ns)),
+        };
+        document.tile(name, value, period);
     }
     let cost = summary.probe_cost.as_ref();
     document.tile(
@@ -271,6 +279,9 @@ fn causes(summary: &ChaseSummary) -> Section {
         Some(pace) if !pace.steady => section.with(Block::Note(NO_PERIOD.into())),
         _ => section,
     };
+    if late.packets == 0 && late.distribution.count == 0 {
+        return section.with(text!("Not known: no packet was measured."));
+    }
     if late.packets == 0 {
         return section.with(text!("None: no packet was more than {threshold} late."));
     }
@@ -292,7 +303,7 @@ fn causes(summary: &ChaseSummary) -> Section {
         None => sentence,
     };
     section
-        .note("ranked by share of the late time")
+        .note("ranked by share of the late time; each late packet counts for its largest cause")
         .with(sentence)
         .with(ranked(&summary.causes, &summary.unexplained, "late packets", example))
         .with(

@@ -429,10 +429,13 @@ fn an_empty_run_has_a_page() {
     summary.stages.clear();
     summary.causes.clear();
     summary.lateness.packets = 0;
+    let mut unmeasured = summary.clone();
     let mut case = Case::of(summary);
     case.measured.packets = PacketTable::default();
     let page = case.html();
     assert!(page.contains("None: no packet was more than 14.8 µs late."));
+    unmeasured.lateness.distribution.count = 0;
+    assert!(Case::of(unmeasured).html().contains("Not known: no packet was measured."));
     assert!(page.contains("there is no ΔT") && !page.contains("time-application"));
 }
 
@@ -457,7 +460,7 @@ quaver chase · chase-20261120T165800Z-7f3a
   27 of 1,349,527 packets (< 0.01 %) were lost, 24 of them at the socket buffer. 2,311 packets
   (0.17 %) were late. Largest cause: thread stress (fifo 50), 61.2 % of the late time.
 
-Causes of lateness  ranked by share of the late time
+Causes of lateness  ranked by share of the late time; each late packet counts for its largest cause
   2,311 of 1,349,500 packets (0.17 %) were delayed by more than 14.8 µs. Total late time 61.0 ms
   (0.61 % of the run). Worst lateness: 405 µs. Of the late time, 84.5 % is certain, 10.3 % inferred
   and 5.2 % unknown.
@@ -471,6 +474,7 @@ Causes of lateness  ranked by share of the late time
        boot: nohz_full=1
        known: the run never saw more than one runnable thread on CPU 1
   3   9.5 %  5.79 ms           180  31.0 µs  #481203  irq 41 virtio3-<b>rx</b>�[2J and a …
+       irq 41 virtio3-<b>rx</b>�[2J and a long device name
        [dev-irq] 9 times: 5.17 ms inside, 145 µs entry and exit, 483 µs catching up
        now:  quaver tune apply irq-affinity
   ?   5.2 %  3.17 ms            40  9.80 µs   #99120  unexplained

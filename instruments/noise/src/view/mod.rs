@@ -81,7 +81,8 @@ fn verdict(summary: &NoiseSummary) -> Option<Text> {
     if summary.noise_ns == 0 {
         return Some(text!("No gap of {} or more.", Cell::Duration(summary.threshold_ns)));
     }
-    let lost = format!("The loops did not run for {} of the time.", Cell::Share(share));
+    let loops = if summary.cpus.len() == 1 { "loop" } else { "loops" };
+    let lost = format!("The {loops} did not run for {} of the time.", Cell::Share(share));
     let unexplained = summary.unexplained.share;
     Some(match summary.causes.first().filter(|cause| cause.share >= unexplained) {
         Some(cause) => {
@@ -221,7 +222,8 @@ fn causes(input: &NoiseInput<'_>) -> Section {
     for detail in causes.causes.iter_mut().flat_map(|cause| &mut cause.html_details) {
         *detail = said_of("loop", &detail.to_string()).into();
     }
-    let section = section.note("ranked by share of the noise; examples are times after the start");
+    let section =
+        section.note("by share; each gap counts for its largest cause; example: time after the start");
     let section = match certainty("noise", &summary.causes, &summary.unexplained) {
         Some(certainty) => section.with(certainty),
         None => section,

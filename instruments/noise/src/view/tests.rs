@@ -197,7 +197,7 @@ Noise by CPU  time in which the loop did not run: iterations of at least 1.00 µ
     1  31,821,824               20 ns     1  20.0 µs  < 0.01 %  20.0 µs
     3  31,821,824               20 ns     1  7.00 µs  < 0.01 %  7.00 µs
 
-Causes of noise  ranked by share of the noise; examples are times after the start
+Causes of noise  by share; each gap counts for its largest cause; example: time after the start
   Of the noise, 66.7 % is certain, 7.4 % inferred and 25.9 % unknown.
   #   share     time  gaps    worst     example  source
   1  74.1 %  20.0 µs     1  20.0 µs  0.250000 s  irq 41 </script>�[2J<b>x

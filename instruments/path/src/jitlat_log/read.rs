@@ -26,7 +26,7 @@ pub fn is_jitlat_log(path: &Path) -> Result<bool, StoreError> {
         .read_to_end(&mut first)
         .map_err(|error| StoreError::io("read", path, error))?;
     let mut lines = first.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-    Ok([lines.next(), lines.next()].iter().flatten().all(|line| line.starts_with(b"#")))
+    Ok([lines.next(), lines.next()].iter().flatten().all(|line| line.starts_with(b"# ")))
 }
 
 /// A whole log.
@@ -288,11 +288,11 @@ fn nanoseconds(quantity: &str) -> Result<i64, String> {
 /// A row: number in the order of receiving, sending time, sequence number, receiving time, flags.
 fn row(line: &[u8], expected: u64) -> Result<Singleton, String> {
     let mut fields = line.split(|octet| *octet == b' ' || *octet == b'\t').filter(|field| !field.is_empty());
-    let number: u64 = field(&mut fields, "its number")?;
-    let tx_real_time_ns = field(&mut fields, "sending time")?;
-    let tx_seq = field(&mut fields, "sequence number")?;
-    let rx_real_time_ns = field(&mut fields, "receiving time")?;
-    let flags = field(&mut fields, "flags")?;
+    let number: u64 = field(&mut fields, "the row's number")?;
+    let tx_real_time_ns = field(&mut fields, "the sending time")?;
+    let tx_seq = field(&mut fields, "the sequence number")?;
+    let rx_real_time_ns = field(&mut fields, "the receiving time")?;
+    let flags = field(&mut fields, "the flags")?;
     if fields.next().is_some() {
         return Err("a row has five fields, this one has more".into());
     }
@@ -313,7 +313,12 @@ fn field<'a, T: FromStr>(fields: &mut impl Iterator<Item = &'a [u8]>, name: &str
     let text = std::str::from_utf8(octets).ok();
     // A sign of plus would parse, but nobody writes it.
     let number = text.filter(|text| !text.starts_with('+')).and_then(|text| text.parse().ok());
-    number.ok_or_else(|| format!("`{}` is no number that {name} can be", String::from_utf8_lossy(octets)))
+    number.ok_or_else(|| {
+        let found = String::from_utf8_lossy(octets);
+        format!(
+            "a whole number stands for {name}, not `{found}`; the file is damaged, or is no log of Jitlat"
+        )
+    })
 }
 
 fn text_of(octets: &[u8]) -> Result<&str, String> {

@@ -166,11 +166,14 @@ fn what_is_no_log_is_refused_with_its_line() {
     );
     refused(
         &FIGURE_6.replace("8400 0\n", "8400\n"),
-        "line 13: a row has five fields, this one ends before flags",
+        "line 13: a row has five fields, this one ends before the flags",
     );
     refused(&FIGURE_6.replace("8400 0\n", "8400 0 0\n"), "line 13: a row has five fields, this one has more");
     refused(&FIGURE_6[..FIGURE_6.len() - 20], "line 14: a row has five fields, this one ends before");
-    refused(&FIGURE_6.replace("331413", "3314x3"), "line 12: `12466503314x3984400` is no number");
+    refused(
+        &FIGURE_6.replace("331413", "3314x3"),
+        "line 12: a whole number stands for the sending time, not `12466503314x3984400`",
+    );
     refused(&FIGURE_6.replace("dscp 0", "dscp 0\n# sent all"), "line 12: `# sent` is a number of packets");
     for line in ["kernel", "kernel stamped 1 missing 0 p50_ns 1 p99_ns 1 max_ns x"] {
         let line = format!("dscp 0\n# departures {line}");
@@ -214,6 +217,13 @@ fn nothing_is_left_of_a_log_that_cannot_be_written() {
     assert!(error.to_string().contains("create /nowhere/at/all/jitlat.XXXXXX"), "{error}");
     assert!(!is_jitlat_log(Path::new("/proc/self/exe")).unwrap());
     assert!(is_jitlat_log(Path::new("/nowhere")).is_err());
+    let place = tempfile::tempdir().unwrap();
+    let of = |text: &str| {
+        let path = place.path().join("file");
+        std::fs::write(&path, text).unwrap();
+        is_jitlat_log(&path).unwrap()
+    };
+    assert_eq!([of("#include <a.h>\n#include <b.h>\n"), of("#!/bin/sh\n# runs\n")], [false; 2]);
     let mut full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     assert!(write_log(&mut full, &header, &packets).is_err());
 }

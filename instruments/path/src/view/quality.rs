@@ -174,16 +174,26 @@ pub(super) fn schedule(flows: &[KnownFlow<'_>]) -> Section {
                 periods(known)?.received_ns.map(Cell::FineDuration)
             });
     }
-    let rows: [Metric<AchievedSchedule>; 6] = [
-        ("lateness p50", |achieved| Some(Cell::Duration(achieved.error_p50_ns))),
-        ("lateness p99", |achieved| Some(Cell::Duration(achieved.error_p99_ns))),
-        ("lateness max", |achieved| Some(Cell::Duration(achieved.error_max_ns))),
-        ("slots skipped", |achieved| Some(Cell::Count(achieved.missed))),
-        ("slope − 1, ppm", |achieved| achieved.slope_ppm.map(|ppm| signed(ppm, 2))),
-        ("sender's CPU per million packets", |achieved| achieved.cpu_per_million_ns.map(duration)),
+    const LATENESS: &str = "sender: sending time less deadline";
+    let rows: [(&str, Metric<AchievedSchedule>); 6] = [
+        (LATENESS, ("lateness p50", |achieved| Some(Cell::Duration(achieved.error_p50_ns)))),
+        (LATENESS, ("lateness p99", |achieved| Some(Cell::Duration(achieved.error_p99_ns)))),
+        (LATENESS, ("lateness max", |achieved| Some(Cell::Duration(achieved.error_max_ns)))),
+        (
+            "sender: deadlines without a packet",
+            ("slots skipped", |achieved| Some(Cell::Count(achieved.missed))),
+        ),
+        (
+            "sender: change of lateness over time (least squares)",
+            ("drift from the schedule, ppm", |achieved| achieved.slope_ppm.map(|ppm| signed(ppm, 2))),
+        ),
+        (
+            "sender: CPU time of its thread",
+            ("sender's CPU per million packets", |achieved| achieved.cpu_per_million_ns.map(duration)),
+        ),
     ];
-    for (name, cell) in rows {
-        metrics.row(name, "sender: sending time less deadline", |known| {
+    for (definition, (name, cell)) in rows {
+        metrics.row(name, definition, |known| {
             known.flow.achieved.as_ref().and_then(cell).unwrap_or(Cell::Unknown)
         });
     }

@@ -1,7 +1,7 @@
 //! Drawings of threads: what each waited for over the run, and one wait with who ended it.
 
 use super::time;
-use crate::digest::SyncDigest;
+use crate::digest::{SyncDigest, SyncNames};
 use quaver_sync_analysis::lanes::{self, WaitingFor};
 use quaver_sync_analysis::sync::{ThreadId, Wait};
 use quaver_view::{Arrow, Block, Cell, Chart, Colour, Fill, Lane, Section, Shown, Span, Timeline, text};
@@ -15,10 +15,6 @@ const MOST_BOXES: usize = 400;
 
 fn colour(what: WaitingFor) -> Colour {
     Colour::Series(what as u8)
-}
-
-fn thread_name(thread: ThreadId) -> String {
-    format!("thread {}", thread.0)
 }
 
 /// Each thread a row, each slice of time a column filled with what part of it the thread waited.
@@ -45,7 +41,7 @@ pub(super) fn overview(digest: &SyncDigest) -> Section {
     });
     let plot = Timeline {
         span: (0.0, length_ns),
-        lanes: chosen.iter().map(|lane| row_of(lane, slice_ns)).collect(),
+        lanes: chosen.iter().map(|lane| row_of(lane, slice_ns, &digest.names)).collect(),
         arrows: arrows.collect(),
         keys: keys(),
         ..Timeline::default()
@@ -69,12 +65,12 @@ fn keys() -> Vec<(String, Colour)> {
 }
 
 /// A thread and what filled its slices.
-fn row_of(lane: &lanes::Lane, slice_ns: f64) -> Lane {
+fn row_of(lane: &lanes::Lane, slice_ns: f64, names: &SyncNames) -> Lane {
     let fill = |what: WaitingFor| {
         let share = |slice: &[u64; 4]| (slice[what as usize] as f64 / slice_ns).min(1.0);
         Fill { colour: colour(what), shares: lane.slices.iter().map(share).collect() }
     };
-    Lane { name: thread_name(lane.thread), fills: WaitingFor::ALL.map(fill).to_vec(), ..Lane::default() }
+    Lane { name: names.thread(lane.thread), fills: WaitingFor::ALL.map(fill).to_vec(), ..Lane::default() }
 }
 
 /// One wait: the rows of who waited, of who ended it and of others that waited meanwhile, and the causes below.
@@ -102,10 +98,14 @@ pub(super) fn wait(digest: &SyncDigest, number: usize, wait: &Wait) -> Chart {
     let row = |thread: &ThreadId| {
         let own = around().filter(|span| span.thread == *thread).map(|span| {
             let object = digest.names.object(span.process, span.object);
-            let name = format!("{} {object}", span.what.name());
+            let name = match span.what {
+                // What it waits on is the thread library's own memory of that thread.
+                WaitingFor::Join => span.what.name().to_owned(),
+                what => format!("{} {object}", what.name()),
+            };
             span_of(span.start_ns, span.end_ns, name, colour(span.what))
         });
-        Lane { name: thread_name(*thread), spans: own.collect(), ..Lane::default() }
+        Lane { name: digest.names.thread(*thread), spans: own.collect(), ..Lane::default() }
     };
     let mut rows: Vec<Lane> = threads.iter().map(row).collect();
     let pieces = wait.pieces.iter().map(|piece| {
@@ -123,6 +123,7 @@ pub(super) fn wait(digest: &SyncDigest, number: usize, wait: &Wait) -> Chart {
         keys: keys(),
         ..Timeline::default()
     };
-    let title = format!("{} {}, thread {}", time(wait.took_ns()), wait.class.name(), wait.thread.0);
+    let (took, thread) = (time(wait.took_ns()), digest.names.thread(wait.thread));
+    let title = format!("{took} {}, {thread}", wait.class.name());
     Chart::new(format!("wait-{number}"), title, plot)
 }

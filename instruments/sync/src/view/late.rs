@@ -1,7 +1,7 @@
 //! Who was late: classes, locks, callers, threads, cores.
 
 use super::{FIRST_ROWS, per_ms, time};
-use crate::digest::{Named, SyncSummary};
+use crate::digest::{Named, SyncNames, SyncSummary};
 use quaver_sync_analysis::sync::{ClassFigures, Sums, SyncClass};
 use quaver_view::{Block, Cell, Column, Section, Table, Text, text};
 
@@ -129,11 +129,12 @@ pub(super) fn offenders(id: &str, title: &str, note: &str, all: &[Named]) -> Opt
 }
 
 /// The threads that were late, the worst first.
-pub(super) fn threads(summary: &SyncSummary) -> Option<Section> {
-    let mut table = short_table(["thread", "late", "total", "waited", "run queue", "classes"], FIRST_ROWS);
+pub(super) fn threads(summary: &SyncSummary, names: &SyncNames) -> Option<Section> {
+    let columns = ["thread", "late", "total", "waited", "queued when woken", "classes"];
+    let mut table = short_table(columns, FIRST_ROWS);
     for one in summary.results.threads.iter().filter(|one| one.late.count > 0) {
         table.row([
-            Cell::Index(one.thread.0.into()),
+            Cell::from(&*names.thread(one.thread)),
             Cell::Count(one.late.count),
             time(one.late.total_ns),
             time(one.waited_ns),
@@ -141,7 +142,7 @@ pub(super) fn threads(summary: &SyncSummary) -> Option<Section> {
             by_class(&one.classes),
         ]);
     }
-    let note = "waited: all time in blocking calls, including the program's own idling";
+    let note = "waited: all time in blocking calls, including the program's own idling; queued when woken: of the late waits alone";
     section_of(Section::new("threads", "Threads").note(note), table)
 }
 

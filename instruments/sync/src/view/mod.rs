@@ -41,7 +41,7 @@ pub fn document(digest: &SyncDigest) -> Document {
             late::offenders("call-sites", "Call sites", "late operations by calling function", sites)
         }),
         contention::threads(summary),
-        late::threads(summary),
+        late::threads(summary, &digest.names),
         late::cores(summary),
         critical_path(summary),
         calls(summary),
@@ -197,19 +197,17 @@ fn calls(summary: &SyncSummary) -> Option<Section> {
             table.row(std::iter::once(Cell::from(&*one.operation)).chain(numbers.map(Cell::Count)));
         }
         let entries = match summary.facts.kernel.futex_calls {
-            Some(entries) if entries == futex.calls => {
-                format!(", equal to the entry count ({})", Cell::Count(entries))
-            }
-            Some(entries) => format!("; entry count {}", Cell::Count(entries)),
+            Some(entries) if entries == futex.calls => ", as many as the kernel counted".to_owned(),
+            Some(entries) => format!(", of {} that the kernel counted", Cell::Count(entries)),
             None => String::new(),
         };
         let both = futex.reconciled.map_or_else(String::new, |both| {
             format!(
-                " {}: {} on futex words, {} in calls for other objects, {} in no figure. {} of {} stayed in \
-                 user space.",
+                " {}: {} within recorded calls, {} on other futex words, {} that no table here counts. {} of {} \
+                 stayed in user space.",
                 Cell::several(both.waits(), "wait"),
-                Cell::Count(both.waits_on_words()),
                 Cell::Count(both.waits_on_objects()),
+                Cell::Count(both.waits_on_words()),
                 Cell::Count(both.waits_unseen()),
                 Cell::Count(both.calls_without_kernel),
                 Cell::several(both.calls, "recorded call")

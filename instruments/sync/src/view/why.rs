@@ -89,11 +89,11 @@ fn sentence(wait: &Wait, names: &SyncNames, from_ns: u64) -> Text {
         format!("from CPU {} to {}", wait.entered_cpu, wait.ended_cpu)
     };
     text!(
-        "{} {}: thread {} {moved}, woken by {} for {}, at {}: {}",
+        "{} {}: {} {moved}, woken by {} for {}, at {}: {}",
         time(wait.took_ns()),
         wait.class.short(),
-        wait.thread.0,
-        wait.waker.0,
+        names.thread(wait.thread),
+        names.thread(wait.waker),
         names.object(wait.process, wait.object),
         time(wait.released_ns.saturating_sub(from_ns)),
         why.join(", ")

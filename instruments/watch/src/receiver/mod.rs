@@ -96,7 +96,10 @@ impl Watchman {
                 std::thread::sleep(TICK);
             }
         }
-        self.publish(|state| (state.watched, state.held_ns, state.silent) = (false, 0, false));
+        let words = "the watch is ending".to_owned();
+        self.publish(|state| {
+            (state.watched, state.words, state.held_ns, state.silent) = (false, words, 0, false);
+        });
     }
 
     fn say(&self, sentence: &str) {

@@ -12,7 +12,7 @@ use anyhow::Context;
 use quaver_host::confinement::{ANSWERS, Files};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use rustls::{ServerConnection, StreamOwned};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -256,8 +256,11 @@ pub(crate) fn figures(socket: &Path) -> anyhow::Result<Figures> {
 /// None answers at the socket, or it refuses.
 pub(crate) fn ask(socket: &Path, method: &str, target: &str) -> anyhow::Result<String> {
     let (status, body) = exchange(socket, method, target).map_err(|error| {
-        let remedy = "is a watch running, and may you use its socket?";
-        failure(ExitCode::Peer, format!("ask the watch at {}: {error} ({remedy})", socket.display()))
+        let remedy = match error.kind() {
+            ErrorKind::PermissionDenied => "become the user who started the watch",
+            _ => "start `quaver watch --config FILE`, or name the socket of one that runs by --socket",
+        };
+        failure(ExitCode::Peer, format!("ask the watch at {}: {error}; {remedy}", socket.display()))
     })?;
     if !status.contains(" 20") {
         return Err(failure(ExitCode::Usage, body.trim_end().to_owned()));

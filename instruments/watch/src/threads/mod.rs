@@ -95,7 +95,10 @@ impl ThreadsWatch {
                 std::thread::sleep(TICK);
             }
         }
-        self.publish_all(|state| (state.watched, state.held_ns, state.memory_bytes) = (false, 0, 0));
+        self.publish_all(|state| {
+            (state.watched, state.held_ns, state.memory_bytes) = (false, 0, 0);
+            state.words = "the watch is ending".to_owned();
+        });
     }
 
     fn publish_all(&self, change: impl Fn(&mut ThreadsState)) {

@@ -201,6 +201,7 @@ impl History {
         };
         let forms = [
             format!("{name}: lateness of each second, largest above and p99 below, 10 µs to 1 s by 1, 2, 5"),
+            "lateness of each second, largest and p99, 10 µs to 1 s by 1, 2, 5".to_owned(),
             "largest and p99 lateness of each second".to_owned(),
         ];
         let below = headed(&forms, look, area, buffer);

@@ -92,7 +92,10 @@ fn only_what_fits_nowhere_else_is_certain() {
         let booked = time_of(&analysis, "steal");
         assert!(booked <= (amount_ns - elsewhere).max(0), "{amount_ns}: {booked}");
         let unplaced = analysis.summary.unexplained.unplaced_steal_ns;
-        assert!(analysis.summary.unexplained.note.contains("µs of it may be steal"), "{unplaced}");
+        assert!(
+            analysis.summary.unexplained.note.contains("µs of the unexplained time may be steal"),
+            "{unplaced}"
+        );
         assert!(unplaced > 0 && booked + unplaced <= amount_ns, "{amount_ns}: {booked}, {unplaced}");
     }
     assert!(time_of(&late(139_000), "steal") > 0);

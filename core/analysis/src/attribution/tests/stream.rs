@@ -37,6 +37,20 @@ fn a_late_source_is_named_as_such() {
             ("source-late", "source late", 200, 0, 0, 0),
         ]
     );
+    // Two threads of one process are one cause, here as on the receiver's CPU.
+    run.events.retain(|event| event.id != 8);
+    run.events.push(thread(8, 120, 0, due - 50, due + 2_000, OffCpu::Blocked));
+    run.events.push(thread(9, 120, 0, due + 2_000, due + 7_900, OffCpu::Blocked));
+    run.names.task = [(8, "rustc".to_string()), (9, "opt".to_string())].into();
+    run.names.process = [(8, 8), (9, 8)].into();
+    let analysis = analyze(&run);
+    let cause = &analysis.summary.causes[0];
+    assert_eq!(
+        (&*cause.name, cause.time_ns),
+        ("source late: rustc, 2 threads (normal) ran on its CPU", 7_800)
+    );
+    let threads: Vec<_> = cause.threads.iter().map(|one| (&*one.name, one.time_ns)).collect();
+    assert_eq!(threads, [("thread opt (normal)", 5_900), ("thread rustc (normal)", 1_900)]);
 }
 
 #[test]

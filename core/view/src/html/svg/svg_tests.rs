@@ -129,8 +129,7 @@ fn bars_lie_in_a_row_and_stand_on_zero() {
     let out = drawn(standing);
     assert!(out.contains("y=\"139\" width=\"36.5\" height=\"57.5\""), "hangs below zero\n{out}");
     assert!(
-        out.contains("a: -50.00 %, from -75.00 % to -25.00 %")
-            && out.contains("b: 100 %; to compare: 50.0 %"),
+        out.contains("a: -50.0 %, from -75.0 % to -25.0 %") && out.contains("b: 100 %; to compare: 50.0 %"),
         "{out}"
     );
     assert!(out.contains("class=\"whisker\"") && out.contains("class=\"target\""), "{out}");

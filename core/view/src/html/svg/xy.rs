@@ -95,10 +95,12 @@ fn axes(svg: &mut Svg, plot: &Xy, pane: &Pane, marks: &[(f64, String)]) {
         let Some(x) = pane.x(value) else { continue };
         svg.line((x, ABOVE), (x, pane.foot()), "grid");
         let half = text.chars().count() as f64 * CHARACTER / 2.0;
-        let middle = x.min(pane.right + RIGHT - half);
-        if middle - half > free {
-            svg.words((middle, pane.foot() + 16.0), Anchor::Middle, "soft", &text);
-            free = middle + half + 6.0;
+        let edge = pane.right + RIGHT;
+        if x.min(edge - half) - half > free {
+            // Fonts differ in width: what reaches the edge ends there.
+            let (at, anchor) = if x > edge - half { (edge, Anchor::End) } else { (x, Anchor::Middle) };
+            svg.words((at, pane.foot() + 16.0), anchor, "soft", &text);
+            free = x.min(edge - half) + half + 6.0;
         }
     }
     svg.line((pane.left, pane.foot()), (pane.right, pane.foot()), "axis");
