@@ -77,16 +77,20 @@ impl FailIf {
     }
 }
 
+/// Distributions of what need not occur: that of no gaps in a noise program's run is a figure, and a good one.
+const OCCURRENCES: [&str; 2] = ["gap", "late"];
+
 /// The number of a summary at this path. A distribution of no samples is written as 0, and so is what stands beside it, such as
 /// the count of late packets: that is missing.
 pub(crate) fn number_at(summary: &Value, path: &str) -> Option<f64> {
     let (above, name) = path.rsplit_once('.').unwrap_or(("", path));
+    let occurs = above.rsplit('.').next().is_some_and(|own| OCCURRENCES.contains(&own));
     let above = above.split('.').filter(|key| !key.is_empty()).try_fold(summary, enter)?;
     let number = enter(above, name)?.as_f64()?;
     let is_empty =
         |of: &Value| of.get("p50_ns").is_some() && of.get("count").and_then(Value::as_u64) == Some(0);
     let nothing = is_empty(above) || above.get("distribution").is_some_and(is_empty);
-    (name == "count" || number != 0.0 || !nothing).then_some(number)
+    (name == "count" || number != 0.0 || occurs || !nothing).then_some(number)
 }
 
 /// One step into the summary: a field, an element by number, or an element by the name of its layer or source.
@@ -130,9 +134,11 @@ mod tests {
         assert_eq!(check("delay.max_ns > 1ms", 1), Ok(None));
         assert!(check("delay.max_ns > 1ms", 0).unwrap_err().contains("of no samples"));
         assert!(check("delay.count < 1", 0).unwrap().is_some());
-        let late = json!({"late": {"packets": 0, "distribution": {"count": 0, "p50_ns": 0}}});
-        assert!(parse("late.packets > 100").unwrap().check(&late).is_err());
-        let unread = json!({"late": {"packets": 1, "distribution": {"count": 0, "p50_ns": 0}}});
-        assert!(parse("late.packets > 0").unwrap().check(&unread).unwrap().is_some());
+        let quiet = json!({"cpus": [{"gap": {"count": 0, "p50_ns": 0, "max_ns": 0}}]});
+        assert_eq!(parse("cpus.0.gap.max_ns > 10us").unwrap().check(&quiet), Ok(None));
+        let late = json!({"lateness": {"packets": 0, "distribution": {"count": 0, "p50_ns": 0}}});
+        assert!(parse("lateness.packets > 100").unwrap().check(&late).is_err());
+        let unread = json!({"lateness": {"packets": 1, "distribution": {"count": 0, "p50_ns": 0}}});
+        assert!(parse("lateness.packets > 0").unwrap().check(&unread).unwrap().is_some());
     }
 }
