@@ -22,7 +22,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-doctor", 196),
     ("quaver-dvfs", 1_245),
     ("quaver-host", 14_935),
-    ("quaver-instrument", 8_582),
+    ("quaver-instrument", 8_586),
     ("quaver-lab", 893),
     ("quaver-lab-guests", 1_266),
     ("quaver-launch", 563),
