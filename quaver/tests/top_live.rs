@@ -173,6 +173,9 @@ fn without_a_watch_it_says_so() {
     let place = tempfile::tempdir().unwrap();
     let ended = top(&place.path().join("none"), &[]).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(said.contains("ask the watch at") && said.contains("is a watch running"), "{said}");
+    assert!(
+        said.contains("ask the watch at") && said.contains("start `quaver watch --config FILE`"),
+        "{said}"
+    );
     assert_eq!((ended.status.code(), ended.stdout.len()), (Some(4), 0));
 }

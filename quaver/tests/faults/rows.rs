@@ -238,12 +238,18 @@ pub(crate) const TRIED: &[Tried] = &[
             ),
             ends(4, SINK, How::Environment(&[]), "see whether it is sent", Nothing),
             ends(4, "jitlat 127.0.0.1 --control-port 9", How::Environment(&[]), "", Nothing),
-            ends(4, "top --socket nowhere.sock", How::Environment(&[]), "is a watch running", Nothing),
+            ends(
+                4,
+                "top --socket nowhere.sock",
+                How::Environment(&[]),
+                "start `quaver watch --config FILE`",
+                Nothing,
+            ),
             ends(
                 4,
                 "watch status --socket nowhere.sock",
                 How::Environment(&[]),
-                "is a watch running",
+                "start `quaver watch --config FILE`",
                 Nothing,
             ),
             ends(

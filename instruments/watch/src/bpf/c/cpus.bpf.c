@@ -204,6 +204,13 @@ INTERRUPT(call_function, OTHER)
 INTERRUPT(call_function_single, OTHER)
 INTERRUPT(irq_work, OTHER)
 
+/* What interrupts have taken so far. One may come at any instruction. */
+static __always_inline __u64 in_interrupts_ns(const struct state *here)
+{
+	return *(const volatile __u64 *)&here->interrupts_ns;
+}
+
+/* The clock comes first: an interrupt that comes between both is then not taken off a time that it is no part of. */
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(softirq_begins)
 {
@@ -211,20 +218,27 @@ int BPF_PROG(softirq_begins)
 
 	if (!here)
 		return 0;
-	here->softirq_interrupts_ns = here->interrupts_ns;
 	here->softirq_since_ns = bpf_ktime_get_ns();
+	here->softirq_interrupts_ns = in_interrupts_ns(here);
 	return 0;
 }
 
-/* Without the interrupts in it. */
+/* Without the interrupts in it. The clock comes last here, again after one that came between both. */
 SEC("tp_btf/softirq_exit")
 int BPF_PROG(softirq_ends, unsigned int vector)
 {
 	struct state *here = watched();
+	__u64 interrupts_ns, now;
 
 	if (!here || !here->softirq_since_ns || vector >= SOFTIRQS)
 		return 0;
-	add(vector, bpf_ktime_get_ns() - here->softirq_since_ns - (here->interrupts_ns - here->softirq_interrupts_ns));
+	interrupts_ns = in_interrupts_ns(here);
+	now = bpf_ktime_get_ns();
+	if (interrupts_ns != in_interrupts_ns(here)) {
+		interrupts_ns = in_interrupts_ns(here);
+		now = bpf_ktime_get_ns();
+	}
+	add(vector, now - here->softirq_since_ns - (interrupts_ns - here->softirq_interrupts_ns));
 	here->softirq_since_ns = 0;
 	return 0;
 }
