@@ -212,7 +212,9 @@ fn what_a_ring_receives_while_its_program_naps_is_stamped_as_it_comes() {
         (0..packets.len() - 1).filter(|&row| stamped(row) && stamped(row + 1) && in_nap(row)).collect();
     let at_once = napped.iter().filter(|&&row| packets.app_ns[row] < ready_ns(row + 1)).count();
     assert!(napped.len() >= 100, "{} packets in naps", napped.len());
-    assert!(10 * at_once >= 9 * napped.len(), "{at_once} of {} before the next one came", napped.len());
+    // A thread that is woken late on a busy machine is no fault: 70 % were at once beside a compiler. With stamps from the return of
+    // its next call it was 15 %.
+    assert!(2 * at_once > napped.len(), "{at_once} of {} before the next one came", napped.len());
 }
 
 fn joined_with_its_own_stamps(name: &str, how: &str) {
