@@ -204,7 +204,7 @@ fn what_a_ring_receives_while_its_program_naps_is_stamped_as_it_comes() {
     }
     let Observed { packets, window, told, .. } = observe("ring");
     let naps = numbers::<2>(&told, "nap");
-    let ready = packets.column(Layer::Ready).expect("packets are stamped when the receiver is told");
+    let ready = packets.column(Layer::Ready).expect("the column of the ready layer");
     let ready_ns = |row: usize| packets.app_ns[row] - ready.before_app_ns[row];
     let stamped = |row: usize| ready.before_app_ns[row] != MISSING && packets.app_ns[row] >= window.start_ns;
     let in_nap = |row: usize| naps.iter().any(|&[from, to]| (from..to).contains(&ready_ns(row)));
@@ -226,7 +226,7 @@ fn joined_with_its_own_stamps(name: &str, how: &str) {
         .into_iter()
         .map(|[number, before_ns, after_ns]| Known { number: number.cast_unsigned(), before_ns, after_ns })
         .collect();
-    let ready = packets.column(Layer::Ready).expect("packets are stamped when the receiver is told");
+    let ready = packets.column(Layer::Ready).expect("the column of the ready layer");
     let mut judged = 0;
     for row in 0..packets.len() {
         let app_ns = packets.app_ns[row];

@@ -192,7 +192,7 @@ static __always_inline void has_a_cpu(__u32 thread, __u64 now)
 }
 
 /* The switch by which a hidden thread gave the CPU to the current one, that did not leave it yet and slept before. */
-static __always_inline void comes_unseen(__u32 thread, __u64 now)
+static __always_inline void comes_unseen(struct open_call *open, __u32 thread, __u64 now)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct nesting *here = nesting();
@@ -201,11 +201,12 @@ static __always_inline void comes_unseen(__u32 thread, __u64 now)
 	if (!here || !here->ahead_ns)
 		return;
 	came = arrived_ns(task) + here->ahead_ns;
-	/* The time at which it came is that of another sleep. */
-	if (came > now || now - came > MOVES_BACK_NS)
+	/* Not known, or that of another sleep. */
+	if (came < open->asleep_ns || came > now)
 		return;
-	has_a_cpu(thread, came);
-	if (here->thread && here->thread != thread)
+	open->blocked_ns += came - open->asleep_ns;
+	open->asleep_ns = 0;
+	if (here->thread && here->thread != thread && now - came <= MOVES_BACK_NS)
 		emit(came, KIND_SWITCH, here->thread, thread, task->prio & 0xffff, 0, OFF_UNKNOWN);
 	here->thread = thread;
 }
@@ -221,7 +222,7 @@ static __always_inline void call_ends(__u32 thread)
 	now = bpf_ktime_get_ns();
 	inside = now - open->entered_ns;
 	if (open->asleep_ns)
-		comes_unseen(thread, now);
+		comes_unseen(open, thread, now);
 	open->entered_ns = 0;
 	if (inside <= sync_config.call_ns)
 		return;

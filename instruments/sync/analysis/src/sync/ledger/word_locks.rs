@@ -79,7 +79,7 @@ impl Ledger {
         }
     }
 
-    /// A wait on a word is over. Who was woken has the lock, until it waits for that again.
+    /// A wait on a word ends. A woken thread has the lock until it waits for that word again.
     pub(super) fn leaves_word(&mut self, slot: u32, call: &Call, outcome: Option<SyncOutcome>, now_ns: u64) {
         if call.spending != Spending::Futex {
             return;
