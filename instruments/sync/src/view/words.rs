@@ -69,14 +69,9 @@ fn with_words(
             Cell::Count(one.again_at_once),
         ]);
     }
-    let owned = match words.iter().any(|word| word.given_back.is_some()) {
-        true => "Who gave back a lock of a known runtime is known; that it had it until then is inferred.",
-        false => "Who holds a semaphore or futex word is not known: nobody records that.",
-    };
-    let note = format!(
-        "{owned} What it is used like is inferred. Again at once: a thread that was woken waited again within 50 µs, since it \
-         found nothing or was quick."
-    );
+    let note = "Who holds a semaphore or futex word is not known: nobody records that. That a thread had a lock until it gave \
+                that back is inferred, and so is what a word is used like. Again at once: a thread that was woken waited again \
+                within 50 µs, since it found nothing or was quick.";
     let sentences = words.iter().take(WITH_SENTENCES).map(|word| sentence(word, digest));
     section.with(table).with(Block::List(sentences.collect())).with(Block::Note(note.into()))
 }
@@ -194,7 +189,8 @@ fn given_back(lock: &LockSummary, digest: &SyncDigest) -> String {
         let thread = digest.names.thread(*thread);
         format!("{thread} ({} in {})", time(*ns), Cell::several(*holds, "hold"))
     });
-    let mut words = format!(" Given back by {}, inferred.", named.collect::<Vec<_>>().join(", "));
+    let named = named.collect::<Vec<_>>().join(", ");
+    let mut words = format!(" Given back by {named}. That they had it until then is inferred.");
     let sites = owners::parts(&lock.owner_chains, one.held_ns);
     if !sites.is_empty() {
         words += &format!(" Given back in {sites}.");

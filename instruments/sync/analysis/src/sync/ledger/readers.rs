@@ -110,12 +110,6 @@ impl Readers {
         })
     }
 
-    /// Parts kept.
-    #[cfg(test)]
-    pub(super) fn kept(&self) -> usize {
-        self.parts.len()
-    }
-
     /// One more has, later than those before. From its beginning on the wait was for it alone.
     pub(super) fn add(&mut self, mut hold: ReaderHold) {
         self.until_ns = Some(hold.to_ns);
