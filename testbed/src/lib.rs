@@ -8,6 +8,7 @@ pub mod printed;
 pub mod privileged;
 pub mod refusal;
 pub mod relay;
+pub mod schema;
 pub mod stand_in;
 pub mod sync_oracle;
 pub mod terminal;

@@ -71,8 +71,8 @@ pub trait RunKind: Sync {
         &[]
     }
 
-    /// The JSON Schema of `summary.json`; none where there is none yet.
-    fn schema(&self) -> Option<Value> {
+    /// The JSON Schema of what `--json` prints, a file of `docs/schema`; none where there is none yet.
+    fn schema(&self) -> Option<&'static str> {
         None
     }
 

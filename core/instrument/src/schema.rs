@@ -1,22 +1,24 @@
-//! JSON Schemas of what runs store, made from the types that are serialised: `quaver schema`.
+//! JSON Schemas of what runs store: `quaver schema`. They are the files of `docs/schema`, which a test of each kind of runs makes
+//! from the type that is serialised.
 
-use crate::envelope::Envelope;
 use crate::exit_code::{ExitCode, failure};
 use crate::registry::RunKind;
 use crate::results::to_stdout;
 use clap::{Args, Command};
-use quaver_store::manifest::{FormatVersion, Manifest};
 use quaver_store::table::Table;
-use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
-use serde_json::{Map, Value};
-use std::collections::BTreeSet;
+use serde_json::Value;
 
 /// Name of the manifest's schema beside those of verbs.
 const MANIFEST: &str = "manifest";
 
+/// The schema of `manifest.json`.
+const MANIFEST_SCHEMA: &str = include_str!("../../../docs/schema/manifest.json");
+
 /// Name of the schema of what `--json` of every verb has.
 const RESULT: &str = "result";
+
+/// The schema of what `--json` of every verb has: an object with the key `result`.
+const RESULT_SCHEMA: &str = include_str!("../../../docs/schema/result.json");
 
 /// Name of the columns of tables, as Markdown.
 const TABLES: &str = "tables";
@@ -45,66 +47,6 @@ pub struct SchemaArgs {
     pub of: Vec<String>,
 }
 
-/// The schema of a type, of documents that name `format` in their key `schema`.
-pub fn of<T: JsonSchema>(format: &str) -> Value {
-    versioned::<T>(format, "schema", format.into())
-}
-
-/// The schema of a type whose key `key` has the version.
-pub fn versioned<T: JsonSchema>(title: &str, key: &str, version: Value) -> Value {
-    let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
-    let mut schema = generator.into_root_schema_for::<T>().to_value();
-    readable(&mut schema);
-    if let Some(schema) = schema.as_object_mut() {
-        schema.insert("title".to_owned(), title.into());
-        let constant = Map::from_iter([("const".to_owned(), version)]);
-        schema["properties"][key] = constant.into();
-    }
-    schema
-}
-
-/// Makes the schema of what this program writes one of all that it reads, and takes the links of Rust out of the words.
-/// Readers take an absent key for null, or for the default of its type.
-fn readable(schema: &mut Value) {
-    match schema {
-        Value::Array(all) => all.iter_mut().for_each(readable),
-        Value::Object(object) => {
-            if let Some(Value::String(words)) = object.get_mut("description") {
-                *words = words.replace("[`", "`").replace("`]", "`");
-            }
-            let Some(Value::Object(mut properties)) = object.remove("properties") else {
-                object.values_mut().for_each(readable);
-                return;
-            };
-            let must = |key: &Value| {
-                let property = key.as_str().and_then(|key| properties.get(key));
-                property.is_some_and(|property| property.get("default").is_none() && !takes_null(property))
-            };
-            if let Some(Value::Array(required)) = object.get_mut("required") {
-                required.retain(must);
-                // A part of the type that has a name of the whole.
-                let mut seen = BTreeSet::new();
-                required.retain(|key| seen.insert(key.to_string()));
-            }
-            properties.values_mut().filter_map(Value::as_object_mut).for_each(|property| {
-                property.remove("default");
-            });
-            properties.values_mut().for_each(readable);
-            object.values_mut().for_each(readable);
-            object.insert("properties".to_owned(), properties.into());
-        }
-        _ => {}
-    }
-}
-
-/// Whether a property may be null.
-fn takes_null(property: &Value) -> bool {
-    let has = |key: &str, null: &dyn Fn(&Value) -> bool| {
-        property.get(key).and_then(Value::as_array).is_some_and(|all| all.iter().any(null))
-    };
-    has("type", &|one| one == "null") || has("anyOf", &|one| one["type"] == "null")
-}
-
 /// Prints a schema, or the names of all. `program` is the whole command line.
 pub(crate) fn run(
     args: &SchemaArgs,
@@ -128,53 +70,26 @@ pub(crate) fn run(
     let kind = kinds.iter().find(|kind| kind.verbs().contains(&name.as_str()));
     let is_verb = verbs.iter().any(|verb| verb.replace(' ', "-") == name);
     let schema = match (name.as_str(), kind.and_then(|kind| kind.schema())) {
-        (MANIFEST, _) => Some(manifest()),
-        (RESULT, _) => Some(printed("--json of every verb")),
-        (_, Some(schema)) => Some(with_result(schema)),
-        _ if is_verb => Some(printed(&format!("--json of {}", args.of.join(" ")))),
-        _ if name.split('-').next() == Some(SIMULATOR) => Some(printed("--json of the simulator's verbs")),
-        _ => None,
+        (MANIFEST, _) => MANIFEST_SCHEMA.to_owned(),
+        (RESULT, _) => RESULT_SCHEMA.to_owned(),
+        (_, Some(schema)) => schema.to_owned(),
+        _ if is_verb => printed(&format!("--json of {}", args.of.join(" ")))?,
+        _ if name.split('-').next() == Some(SIMULATOR) => printed("--json of the simulator's verbs")?,
+        _ => {
+            let message =
+                format!("schema {name}: there is none of that name; these are:\n{}", list(kinds, &verbs));
+            return Err(failure(ExitCode::Usage, message.trim_end()));
+        }
     };
-    let schema = schema.ok_or_else(|| {
-        let message =
-            format!("schema {name}: there is none of that name; these are:\n{}", list(kinds, &verbs));
-        failure(ExitCode::Usage, message.trim_end())
-    })?;
-    to_stdout(format!("{}\n", serde_json::to_string_pretty(&schema)?).as_bytes())?;
+    to_stdout(schema.as_bytes())?;
     Ok(ExitCode::Done)
 }
 
-fn manifest() -> Value {
-    let version = FormatVersion::CURRENT.number();
-    versioned::<Manifest>(&format!("manifest.json, format {version}"), "format", version.into())
-}
-
-/// The key `result` by itself.
-fn envelope() -> Value {
-    let mut settings = SchemaSettings::draft2020_12().for_serialize();
-    settings.inline_subschemas = true;
-    settings.meta_schema = None;
-    let mut schema = settings.into_generator().into_root_schema_for::<Envelope>().to_value();
-    readable(&mut schema);
-    schema["properties"]["schema"] = serde_json::json!({ "const": crate::envelope::SCHEMA });
-    schema
-}
-
-/// A schema of summaries as `--json` prints them.
-fn with_result(mut schema: Value) -> Value {
-    schema["properties"][RESULT] = envelope();
-    schema
-}
-
 /// The schema of what a verb prints of which only the key `result` is described.
-fn printed(title: &str) -> Value {
-    serde_json::json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": title,
-        "type": "object",
-        "properties": { RESULT: envelope() },
-        "required": [RESULT],
-    })
+fn printed(title: &str) -> anyhow::Result<String> {
+    let mut schema: Value = serde_json::from_str(RESULT_SCHEMA)?;
+    schema["title"] = title.into();
+    Ok(format!("{}\n", serde_json::to_string_pretty(&schema)?))
 }
 
 /// Verbs that have `--json`, with the words of those above them.
@@ -216,35 +131,19 @@ fn list(kinds: &[&dyn RunKind], verbs: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use serde::Serialize;
-
-    /// Of [`Part`].
-    #[derive(Serialize, JsonSchema)]
-    struct Whole {
-        schema: String,
-        count: u32,
-        maybe: Option<Part>,
-        mean: Option<f64>,
-        #[serde(default)]
-        later: u32,
-        #[serde(skip_serializing_if = "Vec::is_empty")]
-        parts: Vec<Part>,
-    }
-
-    #[derive(Serialize, JsonSchema)]
-    struct Part {
-        default: bool,
-    }
+    use crate::envelope::{Envelope, SCHEMA};
+    use quaver_store::manifest::{FormatVersion, Manifest};
+    use quaver_testbed::schema;
 
     #[test]
-    fn what_readers_can_do_without_is_not_required() {
-        let schema = of::<Whole>("quaver.whole/1");
-        assert_eq!(schema["required"], serde_json::Value::from(vec!["schema", "count"]));
-        assert_eq!(schema["properties"]["schema"]["const"], "quaver.whole/1");
-        assert_eq!(schema["description"], "Of `Part`.");
-        assert_eq!(schema["properties"]["later"].get("default"), None);
-        assert_eq!(schema["$defs"]["Part"]["required"], serde_json::Value::from(vec!["default"]));
-        assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    fn committed_schemas_are_those_of_the_types() {
+        let version = FormatVersion::CURRENT.number();
+        schema::committed_as::<Manifest>(
+            "manifest",
+            &format!("manifest.json, format {version}"),
+            "format",
+            version.into(),
+        );
+        schema::committed_result::<Envelope>(SCHEMA);
     }
 }

@@ -2,12 +2,10 @@
 
 use crate::digest::{self, ChaseDigest};
 use quaver_analysis::model::{Layer, PacketTable};
-use quaver_analysis::summary::{CHASE_SCHEMA, ChaseSummary};
 use quaver_instrument::material::{Material, Samples, cause_times};
 use quaver_instrument::pieces::{COLUMNS, write_piece};
 use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::runs::ExportArgs;
-use quaver_instrument::schema;
 use quaver_store::perfetto::{Drawing, NamedWindow, draw};
 use quaver_store::run::RunDir;
 use quaver_view::Document;
@@ -35,8 +33,8 @@ impl RunKind for PacketRuns {
         &["lateness.distribution.p99_ns"]
     }
 
-    fn schema(&self) -> Option<Value> {
-        Some(schema::of::<ChaseSummary>(CHASE_SCHEMA))
+    fn schema(&self) -> Option<&'static str> {
+        Some(include_str!("../../../docs/schema/chase.json"))
     }
 
     fn analyze(&self, run: &RunDir, late: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
@@ -152,4 +150,15 @@ fn late_csv(digest: &ChaseDigest, out: &mut dyn Write) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use quaver_analysis::summary::{CHASE_SCHEMA, ChaseSummary};
+    use quaver_testbed::schema;
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_type() {
+        schema::committed::<ChaseSummary>("chase", CHASE_SCHEMA);
+    }
 }

@@ -1,10 +1,9 @@
 //! Stored runs of `quaver cure`.
 
-use crate::summary::{CURE_SCHEMA, CureSummary};
+use crate::summary::CureSummary;
 use crate::view::document;
 use quaver_instrument::facts::{RunFacts, run_facts};
 use quaver_instrument::registry::{Analyzed, RunKind};
-use quaver_instrument::schema;
 use quaver_store::run::RunDir;
 use quaver_view::Document;
 use serde_json::Value;
@@ -26,8 +25,8 @@ impl RunKind for CureRuns {
         &["proof.effect.with"]
     }
 
-    fn schema(&self) -> Option<Value> {
-        Some(schema::of::<CureSummary>(CURE_SCHEMA))
+    fn schema(&self) -> Option<&'static str> {
+        Some(include_str!("../../../docs/schema/cure.json"))
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
@@ -60,5 +59,17 @@ impl Analyzed for CureDigest {
 
     fn document(&self, _: &RunDir) -> anyhow::Result<Document> {
         Ok(document(&self.summary, &self.facts))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CureSummary;
+    use crate::summary::CURE_SCHEMA;
+    use quaver_testbed::schema;
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_type() {
+        schema::committed::<CureSummary>("cure", CURE_SCHEMA);
     }
 }

@@ -1,12 +1,11 @@
 //! Stored runs of `quaver noise`.
 
 use crate::digest::{self, NoiseDigest};
-use quaver_analysis::summary::{NOISE_SCHEMA, NoiseCpu, NoiseSummary};
+use quaver_analysis::summary::NoiseCpu;
 use quaver_instrument::material::{Material, Samples, Stated, cause_times};
 use quaver_instrument::pieces::{COLUMNS, write_piece};
 use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::runs::ExportArgs;
-use quaver_instrument::schema;
 use quaver_store::run::RunDir;
 use quaver_view::{Document, Unit};
 use serde_json::Value;
@@ -29,8 +28,8 @@ impl RunKind for GapRuns {
         &["cpus.0.available_share"]
     }
 
-    fn schema(&self) -> Option<Value> {
-        Some(schema::of::<NoiseSummary>(NOISE_SCHEMA))
+    fn schema(&self) -> Option<&'static str> {
+        Some(include_str!("../../../docs/schema/noise.json"))
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
@@ -101,4 +100,15 @@ fn gaps_csv(digest: &NoiseDigest, out: &mut dyn Write) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use quaver_analysis::summary::{NOISE_SCHEMA, NoiseSummary};
+    use quaver_testbed::schema;
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_type() {
+        schema::committed::<NoiseSummary>("noise", NOISE_SCHEMA);
+    }
 }

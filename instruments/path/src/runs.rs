@@ -1,13 +1,12 @@
 //! Stored runs of `quaver probe`.
 
-use crate::digest::{self, PathDigest, PathSummary, VERSION};
+use crate::digest::{self, PathDigest};
 use crate::exports;
 use crate::mesh::VERB as MESH;
-use crate::mesh::digest::{MESH_VERSION, MeshDigest, MeshSummary, analyze as analyze_mesh};
+use crate::mesh::digest::{MeshDigest, analyze as analyze_mesh};
 use quaver_instrument::material::{Material, Samples};
 use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::runs::ExportArgs;
-use quaver_instrument::schema;
 use quaver_store::run::RunDir;
 use quaver_view::Document;
 use serde_json::Value;
@@ -35,8 +34,8 @@ impl RunKind for PathRuns {
         ]
     }
 
-    fn schema(&self) -> Option<Value> {
-        Some(schema::versioned::<PathSummary>("summary.json of a path, version 2", "version", VERSION.into()))
+    fn schema(&self) -> Option<&'static str> {
+        Some(include_str!("../../../docs/schema/probe.json"))
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
@@ -94,12 +93,8 @@ impl RunKind for MeshRuns {
         &["worst.pdv_p99_ns"]
     }
 
-    fn schema(&self) -> Option<Value> {
-        Some(schema::versioned::<MeshSummary>(
-            "summary.json of a mesh, version 1",
-            "version",
-            MESH_VERSION.into(),
-        ))
+    fn schema(&self) -> Option<&'static str> {
+        Some(include_str!("../../../docs/schema/probe-mesh.json"))
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
@@ -120,5 +115,28 @@ impl Analyzed for Mesh {
 
     fn document(&self, _: &RunDir) -> anyhow::Result<Document> {
         Ok(self.0.document())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::digest::{PathSummary, VERSION};
+    use crate::mesh::digest::{MESH_VERSION, MeshSummary};
+    use quaver_testbed::schema;
+
+    #[test]
+    fn committed_schemas_are_those_of_the_types() {
+        schema::committed_as::<PathSummary>(
+            "probe",
+            "summary.json of a path, version 2",
+            "version",
+            VERSION.into(),
+        );
+        schema::committed_as::<MeshSummary>(
+            "probe-mesh",
+            "summary.json of a mesh, version 1",
+            "version",
+            MESH_VERSION.into(),
+        );
     }
 }

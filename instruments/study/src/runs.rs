@@ -2,9 +2,7 @@
 
 use crate::digest::{self, StudyDigest};
 use quaver_instrument::registry::{Analyzed, RunKind};
-use quaver_instrument::schema;
 use quaver_store::run::RunDir;
-use quaver_study_analysis::{SCHEMA, StudySummary};
 use quaver_view::Document;
 use serde_json::Value;
 use std::time::Duration;
@@ -21,8 +19,8 @@ impl RunKind for CellRuns {
         Some("--late is for received streams; the figures of a study hold from its recording on")
     }
 
-    fn schema(&self) -> Option<Value> {
-        Some(schema::of::<StudySummary>(SCHEMA))
+    fn schema(&self) -> Option<&'static str> {
+        Some(include_str!("../../../docs/schema/study.json"))
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
@@ -43,5 +41,16 @@ impl Analyzed for Cells {
 
     fn document(&self, _: &RunDir) -> anyhow::Result<Document> {
         Ok(self.0.document())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quaver_study_analysis::{SCHEMA, StudySummary};
+    use quaver_testbed::schema;
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_type() {
+        schema::committed::<StudySummary>("study", SCHEMA);
     }
 }

@@ -1,12 +1,11 @@
 //! Stored runs of `quaver sync` and `quaver sync bench`.
 
 use crate::bench;
-use crate::digest::{self, SCHEMA, SyncDigest, SyncSummary};
+use crate::digest::{self, SyncDigest};
 use crate::verb;
 use quaver_instrument::material::Spans;
 use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::runs::ExportArgs;
-use quaver_instrument::schema;
 use quaver_store::run::RunDir;
 use quaver_sync_analysis::bench::BenchSummary;
 use quaver_view::Document;
@@ -26,8 +25,8 @@ impl RunKind for SyncRuns {
         Some("--late is for received streams; the threshold of a sync run holds from its recording on")
     }
 
-    fn schema(&self) -> Option<Value> {
-        Some(schema::of::<SyncSummary>(SCHEMA))
+    fn schema(&self) -> Option<&'static str> {
+        Some(include_str!("../../../docs/schema/sync.json"))
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
@@ -67,8 +66,8 @@ impl RunKind for BenchRuns {
         Some("--late is for received streams; a bench of programs has no threshold of lateness")
     }
 
-    fn schema(&self) -> Option<Value> {
-        Some(schema::of::<BenchSummary>(BenchSummary::SCHEMA))
+    fn schema(&self) -> Option<&'static str> {
+        Some(include_str!("../../../docs/schema/sync-bench.json"))
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
@@ -106,5 +105,18 @@ impl Analyzed for Bench {
 
     fn document(&self, run: &RunDir) -> anyhow::Result<Document> {
         bench::document(run, &self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::BenchSummary;
+    use crate::digest::{SCHEMA, SyncSummary};
+    use quaver_testbed::schema;
+
+    #[test]
+    fn committed_schemas_are_those_of_the_types() {
+        schema::committed::<SyncSummary>("sync", SCHEMA);
+        schema::committed::<BenchSummary>("sync-bench", BenchSummary::SCHEMA);
     }
 }

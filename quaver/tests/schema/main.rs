@@ -138,12 +138,13 @@ fn same_as_written(place: &Path, now: &str) {
 }
 
 #[test]
-fn the_schemas_are_those_that_are_written_down() {
+fn all_schemas_are_printed_as_they_are_written_down() {
     let folder = Path::new(ROOT).join("docs/schema");
     let names = names();
     for name in &names {
-        let now = text(&quaver(Path::new(ROOT), &["schema", name]), 0);
-        same_as_written(&schema(name), &now);
+        let printed = text(&quaver(Path::new(ROOT), &["schema", name]), 0);
+        let written = fs::read_to_string(schema(name)).expect("it is committed");
+        assert!(printed == written, "{name}: the program was built before its file was changed");
     }
     let files = fs::read_dir(folder).expect("it is committed").map(|entry| entry.expect("a file").path());
     let files: BTreeSet<PathBuf> = files.collect();

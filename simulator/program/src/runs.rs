@@ -1,16 +1,12 @@
 //! Stored runs of `quaver sim`: simulations, the paper's runs, sweeps.
 
-use crate::digest::{self, SimSummary};
 use crate::paper;
 use crate::paper::digest::PaperDigest;
 use crate::stored::{self, SimDigest};
-use crate::sweep::digest::{SCHEMA as SWEEP_SCHEMA, SweepSummary};
 use crate::sweep::stored as sweeps;
 use quaver_instrument::material::Spans;
 use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::runs::ExportArgs;
-use quaver_instrument::schema;
-use quaver_sim::paper::PaperSummary;
 use quaver_store::run::RunDir;
 use quaver_view::Document;
 use serde_json::Value;
@@ -33,8 +29,8 @@ impl RunKind for SimulationRuns {
         &["chip.duration_fs"]
     }
 
-    fn schema(&self) -> Option<Value> {
-        Some(schema::of::<SimSummary>(digest::SCHEMA))
+    fn schema(&self) -> Option<&'static str> {
+        Some(include_str!("../../../docs/schema/sim.json"))
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
@@ -74,8 +70,8 @@ impl RunKind for PaperRuns {
         Some("--late is for received streams; simulated threads have no schedule to be late for")
     }
 
-    fn schema(&self) -> Option<Value> {
-        Some(schema::of::<PaperSummary>(PaperSummary::SCHEMA))
+    fn schema(&self) -> Option<&'static str> {
+        Some(include_str!("../../../docs/schema/sim-paper.json"))
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
@@ -111,8 +107,8 @@ impl RunKind for SweepRuns {
         Some("--late is for received streams; simulated threads have no schedule to be late for")
     }
 
-    fn schema(&self) -> Option<Value> {
-        Some(schema::of::<SweepSummary>(SWEEP_SCHEMA))
+    fn schema(&self) -> Option<&'static str> {
+        Some(include_str!("../../../docs/schema/sim-sweep.json"))
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
@@ -133,5 +129,20 @@ impl Analyzed for Sweep {
 
     fn document(&self, _: &RunDir) -> anyhow::Result<Document> {
         Ok(self.0.document())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::digest::{self, SimSummary};
+    use crate::sweep::digest::{SCHEMA as SWEEP_SCHEMA, SweepSummary};
+    use quaver_sim::paper::PaperSummary;
+    use quaver_testbed::schema;
+
+    #[test]
+    fn committed_schemas_are_those_of_the_types() {
+        schema::committed::<SimSummary>("sim", digest::SCHEMA);
+        schema::committed::<PaperSummary>("sim-paper", PaperSummary::SCHEMA);
+        schema::committed::<SweepSummary>("sim-sweep", SWEEP_SCHEMA);
     }
 }

@@ -3,11 +3,10 @@
 use super::digest::{self, CompareDigest};
 use super::samples::read_compare_samples;
 use super::view::document;
-use quaver_capture_analysis::compare::{CompareFacts, CompareSummary, CompareTable, SCHEMA};
+use quaver_capture_analysis::compare::{CompareFacts, CompareTable};
 use quaver_instrument::material::Spans;
 use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::results::store_report;
-use quaver_instrument::schema;
 use quaver_store::run::RunDir;
 use quaver_view::Document;
 use serde_json::Value;
@@ -26,8 +25,8 @@ impl RunKind for ComparisonRuns {
         Some("--late is for received streams; a comparison has no threshold of lateness")
     }
 
-    fn schema(&self) -> Option<Value> {
-        Some(schema::of::<CompareSummary>(SCHEMA))
+    fn schema(&self) -> Option<&'static str> {
+        Some(include_str!("../../../../docs/schema/capture-compare.json"))
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
@@ -71,4 +70,15 @@ fn between_checkpoints(table: &CompareTable, facts: &CompareFacts) -> Vec<Spans>
         spans.lengths.push(ns(table.between_cycles[row]));
     }
     all.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use quaver_capture_analysis::compare::{CompareSummary, SCHEMA};
+    use quaver_testbed::schema;
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_type() {
+        schema::committed::<CompareSummary>("capture-compare", SCHEMA);
+    }
 }

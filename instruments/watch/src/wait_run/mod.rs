@@ -5,10 +5,9 @@ mod holder;
 mod page;
 
 pub(crate) use digest::{LockFacts, WaitFacts};
-use digest::{WAIT_SCHEMA, WaitDigest, WaitSummary};
+use digest::{WaitDigest, WaitSummary};
 use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::runs::ExportArgs;
-use quaver_instrument::schema;
 use quaver_store::convert::convert_raw_noise;
 use quaver_store::run::RunDir;
 use quaver_view::Document;
@@ -48,8 +47,8 @@ impl RunKind for WaitRuns {
         &["wait_ns"]
     }
 
-    fn schema(&self) -> Option<Value> {
-        Some(schema::of::<WaitSummary>(WAIT_SCHEMA))
+    fn schema(&self) -> Option<&'static str> {
+        Some(include_str!("../../../../docs/schema/watch-wait.json"))
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
@@ -74,5 +73,16 @@ impl Analyzed for WaitDigest {
 
     fn write_perfetto(&self, _: &RunDir, _: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
         WaitDigest::draw(self, out).map(|()| true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::digest::{WAIT_SCHEMA, WaitSummary};
+    use quaver_testbed::schema;
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_type() {
+        schema::committed::<WaitSummary>("watch-wait", WAIT_SCHEMA);
     }
 }
