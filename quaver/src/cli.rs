@@ -4,7 +4,7 @@ use crate::{registry, simulator};
 use clap::{ArgMatches, Command};
 use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::help_text::flowing;
-use quaver_instrument::program::Shell;
+use quaver_instrument::program::{Shell, without_empty_variables};
 use quaver_instrument::stored::Stored;
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ pub fn command() -> Command {
         .subcommands(registry::verbs().map(|verb| (verb.command)()))
         .subcommands(Stored::commands())
         .subcommands(Shell::commands());
-    flowing(own)
+    without_empty_variables(flowing(own))
 }
 
 /// Does what the command line asks.

@@ -130,3 +130,13 @@ fn recorded_runs_are_compared() {
     run(root, 1, "noise", "6.18");
     assert!(words(&quaver(root, &["compare", "last", "last~4"]), 2).contains("runs of one kind"));
 }
+
+#[test]
+fn an_empty_variable_of_the_environment_counts_as_none() {
+    let place = tempfile::tempdir().expect("a directory");
+    let made = run(&place.path().join("runs"), 500, "noise", "6.18");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
+    command.arg("runs").current_dir(&place).env("QUAVER_RUNS", "").stdin(Stdio::null());
+    let said = words(&command.output().expect("the program was built for this test"), 0);
+    assert!(said.contains(&made.name()), "{said}");
+}

@@ -9,6 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::process::Signal;
 use std::fs::OpenOptions;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -90,6 +91,35 @@ fn an_interface_that_vanishes_ends_it_and_the_file_is_whole() {
     assert_eq!((number(&summary, "/captured"), summary["ended_by"].as_str()), (sent, Some("interface")));
     let (packets, whole) = read(&path);
     assert_eq!((packets.len() as u64, whole), (sent, true));
+}
+
+#[test]
+fn of_two_interfaces_the_one_that_is_left_is_captured_on() {
+    if !privileged("of_two_interfaces_the_one_that_is_left_is_captured_on") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("left.pcapng");
+    let options = ["-i", "lo", "-o", path.to_str().unwrap(), "--json", "--direction", "in", "udp dst port 9"];
+    let mut capture = Capture::start(&lab.sink, &options);
+    let sent = send(&lab, std::iter::repeat_n(300, 100));
+    let Lab { source, sink } = lab;
+    drop(source);
+    capture
+        .until_it_says(&format!("interface {} was removed; the others are still captured", sink.interface));
+    let inside = sink.within(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).unwrap();
+    for number in 0..50u64 {
+        inside.send_to(&number.to_be_bytes(), (Ipv4Addr::LOCALHOST, 9)).unwrap();
+    }
+    let summary = capture.end();
+    assert_accounts(&summary);
+    let captured = [0, 1].map(|at| number(&summary, &format!("/interfaces/{at}/captured")));
+    assert_eq!((captured, summary["ended_by"].as_str()), ([sent, 50], Some("interrupted")));
+    let noted = summary["notes"].to_string();
+    assert!(noted.contains(&format!("interface {} was removed after ", sink.interface)), "{noted}");
+    let (packets, whole) = read(&path);
+    assert_eq!((packets.len() as u64, whole), (sent + 50, true));
 }
 
 #[test]

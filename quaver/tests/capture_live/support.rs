@@ -104,6 +104,15 @@ impl Capture {
         (status, stdout, rest)
     }
 
+    /// Waits until it says so.
+    pub(crate) fn until_it_says(&mut self, words: &str) {
+        let mut line = String::new();
+        while !line.contains(words) {
+            line.clear();
+            assert_ne!(self.lines.read_line(&mut line).unwrap(), 0, "it ended");
+        }
+    }
+
     /// Ends it as Ctrl-C does, and reads its JSON.
     pub(crate) fn end(self) -> Value {
         self.signal(Signal::INT);

@@ -185,6 +185,12 @@ pub(crate) const ELSEWHERE: &[Elsewhere] = &[
     ),
     shown(
         "interface down, removed or renamed",
+        "capture",
+        "quaver/tests/capture_live/ends.rs",
+        "of_two_interfaces_the_one_that_is_left_is_captured_on",
+    ),
+    shown(
+        "interface down, removed or renamed",
         "chase, sink",
         "quaver/tests/faults/links.rs",
         "a_stream_whose_link_goes_is_kept_and_said_to_have_stopped",

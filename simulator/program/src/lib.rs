@@ -42,7 +42,7 @@ pub fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
 }
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use quaver_instrument::program::{Program, Shell};
+use quaver_instrument::program::{Program, Shell, without_empty_variables};
 use quaver_instrument::registry::RunKind;
 use quaver_instrument::stored::Stored;
 use quaver_lab_guests::GuestError;
@@ -67,7 +67,7 @@ pub fn command() -> Command {
         .propagate_version(true)
         .subcommands(Stored::commands().map(|verb| verb.hide(true)))
         .subcommands(Shell::commands().map(|verb| verb.hide(true)));
-    flowing(own)
+    without_empty_variables(flowing(own))
 }
 
 fn dispatch(matches: &ArgMatches) -> anyhow::Result<ExitCode> {

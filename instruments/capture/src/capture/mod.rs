@@ -6,6 +6,7 @@ pub mod cores;
 mod fates;
 mod files;
 mod guard;
+mod links;
 mod memory;
 mod order;
 mod plan;
@@ -20,6 +21,7 @@ use crate::args::CaptureArgs;
 use crate::record::{CaptureError, Layers, Reading, TapCounts};
 use accounts::Accounts;
 use anyhow::Context;
+use links::Links;
 use plan::Plan;
 use quaver_instrument::exit_code::{ExitCode, failure, sentence};
 use quaver_instrument::interrupt::Interrupt;
@@ -62,8 +64,9 @@ pub(super) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     let (reading, clock, writer, live) = session.start(args, &plan, accounts.first_file())?;
     let writing =
         quaver_waiting::start("quaver-write", move || writer.run()).context("starting the writing thread")?;
-    let end = watch(args, &reading, &live, &interrupt, || writing.is_finished());
-    let notes = thread_notes(&reading);
+    let mut links = Links::of(&reading, args);
+    let end = watch(args, &reading, &live, &interrupt, &mut links, || writing.is_finished());
+    let notes = [links.into_notes(), thread_notes(&reading)].concat();
     accounts.took = live.started.elapsed();
     let rings = reading.end();
     let mut written = match written(writing, &live, &interrupt, || put_back.now()) {
@@ -129,7 +132,7 @@ pub(crate) enum End {
     Time,
     /// The writing thread ended it: a limit, a reader that went away, or a failure.
     Writer,
-    /// An interface is gone for good.
+    /// No interface is left.
     InterfaceGone,
 }
 
@@ -139,6 +142,7 @@ fn watch(
     reading: &Reading,
     live: &Arc<Live>,
     interrupt: &Interrupt,
+    links: &mut Links,
     writer_ended: impl Fn() -> bool,
 ) -> End {
     let progress = Progress::timed(args.duration.unwrap_or(EACH), args.quiet || args.qos);
@@ -156,7 +160,7 @@ fn watch(
         if left.is_some_and(|left| left.is_zero()) {
             return End::Time;
         }
-        if went(reading, args.fanout.into(), args.quiet) {
+        if links.all_gone(live.started.elapsed()) {
             return End::InterfaceGone;
         }
         if shown.at.elapsed() >= EACH {
@@ -201,25 +205,6 @@ impl Shown {
             self.qos = qos::show(&live.figures, self.qos);
         }
     }
-}
-
-/// Tells of interfaces that went down; whether one is gone for good.
-fn went(reading: &Reading, rings: usize, quiet: bool) -> bool {
-    // All rings of an interface hear of it.
-    let taps = reading.taps().iter().enumerate().step_by(rings);
-    for (number, tap) in taps.filter(|(_, tap)| tap.interface().index != 0) {
-        if reading.went_down(number) {
-            let name = &tap.interface().name;
-            if crate::record::TapInterface::find(name).is_err() {
-                quaver_instrument::tell!("quaver: interface {name} was removed; capture ended and kept");
-                return true;
-            }
-            if !quiet {
-                quaver_instrument::tell!("quaver: interface {name} is down; capture resumes when it is up");
-            }
-        }
-    }
-    false
 }
 
 fn thread_notes(reading: &Reading) -> Vec<String> {
