@@ -8,6 +8,7 @@
 use super::actor::{Absence, ActorState, Life, Span, lives};
 use super::causes::{CauseKey, Detail, HolderState};
 use super::naming::Namer;
+use super::stack_signs::{DISK, KERNEL_LOCK, RECLAIM};
 use super::timeline::{Level, start_of};
 use quaver_abi::record::{EventKind, EventRecord, OffCpu, Sleep, SleepObject, WakeContext, Wakeup};
 use std::collections::{BTreeMap, BTreeSet};
@@ -145,31 +146,17 @@ impl Question<'_, '_> {
     fn uninterruptible(&self, absence: &Absence, wake: Option<Wakeup>) -> CauseKey {
         let Some(sleep) = absence.sleep.map(|index| self.event(index)) else { return KERNEL_WAIT };
         let frames = self.namer.frames(sleep.start_ns, sleep.id);
-        let any = |parts: &[&str]| {
-            frames.iter().any(|&frame| parts.iter().any(|part| self.namer.symbol(frame).contains(part)))
-        };
         let (place, waker) = (self.namer.leaf(frames), waking_thread(wake));
-        if any(&["reclaim", "shrink_", "swap", "compact_zone", "mem_cgroup_handle_over_high"]) {
+        if self.namer.shows(frames, RECLAIM) {
             return CauseKey::new("reclaim/swap", Detail::Function("memory reclaim or swap in", place));
         }
         if sleep.detail & Sleep::FOR_DISK != 0
             || SleepObject::from_raw(sleep.detail) == SleepObject::File
-            || any(&[
-                "blk_",
-                "submit_bio",
-                "folio_wait",
-                "wait_on_buffer",
-                "jbd2",
-                "writeback",
-                "balance_dirty",
-                "wb_wait",
-                "iterate_supers",
-                "_sync_fs",
-            ])
+            || self.namer.shows(frames, DISK)
         {
             return CauseKey::new("disk", Detail::Function("wait for a disk or file system in", place));
         }
-        if any(&["rwsem_down", "mutex_lock", "percpu_down", "rtlock", "rt_mutex"]) {
+        if self.namer.shows(frames, KERNEL_LOCK) {
             return CauseKey::new("kernel-wait", Detail::Ended("lock of the kernel in", place, waker));
         }
         CauseKey::new("kernel-wait", Detail::Ended("wait in the kernel in", place, waker))

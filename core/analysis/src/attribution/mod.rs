@@ -31,6 +31,7 @@ mod outside;
 mod own;
 mod packets;
 mod settling;
+mod stack_signs;
 mod stages;
 mod steal;
 mod stretched;

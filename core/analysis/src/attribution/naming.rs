@@ -4,6 +4,7 @@
 //! precise: where it was not recorded, the cause says so and is never another mechanism.
 
 use super::causes::{CauseKey, Class, Detail};
+use super::stack_signs::{StackSigns, function};
 use super::timeline::{Timeline, end_of, start_of};
 use crate::model::{Layer, MISSING, Names, PacketTable};
 use quaver_abi::record::{EventKind, EventRecord, REFILLS_QUOTA, SAMPLING_TIMER, Vector};
@@ -31,6 +32,7 @@ pub(crate) struct Namer<'a> {
     pub(crate) names: &'a Names,
     /// Kernel stacks by instant and thread, innermost first.
     stacks: BTreeMap<(u64, u32), Vec<u64>>,
+    signs: StackSigns,
     /// When timers that refill CPU quotas had run, ascending.
     refills_ns: Vec<i64>,
     own: Option<OwnPackets<'a>>,
@@ -54,7 +56,8 @@ impl<'a> Namer<'a> {
             Some(OwnPackets { packets, before_app_ns: &column.before_app_ns })
         });
         let refills_ns = refills_ns(timeline.events, names);
-        Self { timeline, names, stacks: stacks(timeline.events), refills_ns, own }
+        let (stacks, signs) = (stacks(timeline.events), StackSigns::of(names));
+        Self { timeline, names, stacks, signs, refills_ns, own }
     }
 
     /// When a timer that refills CPU quotas last had run between two instants.
@@ -68,36 +71,18 @@ impl<'a> Namer<'a> {
         self.stacks.get(&(instant_ns, thread)).map_or(&[], Vec::as_slice)
     }
 
-    /// The innermost function of a stack that is none of the scheduler's, of waiting in general or of the recording's; 0 where there is none.
+    /// The innermost function of a stack that waits for something of its own ([`StackSigns::leaf`]).
     pub(crate) fn leaf(&self, frames: &[u64]) -> u64 {
-        const SCHEDULER: [&str; 14] = [
-            "bpf_",
-            "__bpf",
-            "__traceiter",
-            "schedule",
-            "__schedule",
-            "__cond_resched",
-            "preempt_schedule",
-            "io_schedule",
-            "_cond_resched",
-            "__might_resched",
-            "raw_irqentry",
-            "rcu_",
-            // What is waited for stands above them.
-            "wait_for_completion",
-            "__wait_for_common",
-        ];
-        let own = |&&frame: &&u64| {
-            let symbol = self.symbol(frame);
-            !symbol.is_empty() && !SCHEDULER.iter().any(|prefix| symbol.starts_with(prefix))
-        };
-        frames.iter().find(own).copied().unwrap_or(0)
+        self.signs.leaf(frames)
+    }
+
+    /// Whether a function of a stack has a sign, one of [`super::stack_signs`].
+    pub(crate) fn shows(&self, frames: &[u64], sign: u8) -> bool {
+        self.signs.any(frames, sign)
     }
 
     pub(crate) fn symbol(&self, address: u64) -> &str {
-        let name = self.names.symbol.get(&address).map_or("", String::as_str);
-        // Compilers and kallsyms add suffixes (`.isra.0`, `+0x0/0x40`).
-        name.split(['.', '+']).next().unwrap_or(name)
+        self.names.symbol.get(&address).map_or("", |name| function(name))
     }
 
     /// The function that ran longest inside an interval, of the kinds asked for, with its `detail`.
