@@ -4,7 +4,7 @@ use crate::digest::{RecordedClass, RecordedFigures};
 use quaver_sim::inject::JointCounts;
 use quaver_view::{Block, Cell, Section, Shown, Table, Text, text};
 
-pub(super) fn section(recorded: &RecordedFigures) -> Section {
+pub(super) fn section(recorded: &RecordedFigures, program: &[String]) -> Section {
     let columns = ["class", "recorded", "late", "mean", "simulated", "injected", "mean", "distance"];
     let mut table = Table::new(columns);
     recorded.classes.iter().for_each(|class| {
@@ -18,6 +18,9 @@ pub(super) fn section(recorded: &RecordedFigures) -> Section {
             Cell::Duration(recorded.span_ns.cast_signed())
         ))
         .with(table);
+    if let Some(words) = another(&recorded.program, program) {
+        section.push(Block::Note(words));
+    }
     for words in notes(recorded) {
         section.push(Block::Note(words));
     }
@@ -46,6 +49,14 @@ fn class_cells(class: &RecordedClass) -> [Cell; 8] {
         mean(class.injected_ns, class.injected),
         class.distance.map(|value| Cell::Number { value, digits: 3 }).into(),
     ]
+}
+
+/// That the recorded program was not called as the traced one; none where it was, or where one of both is not known.
+fn another(recorded: &[String], traced: &[String]) -> Option<Text> {
+    let ((program, arguments), (other, others)) = (recorded.split_first()?, traced.split_first()?);
+    let name = |path: &str| path.rsplit('/').next().map(str::to_owned);
+    let same = name(program) == name(other) && arguments == others;
+    (!same).then(|| text!("The recording is of {}, the trace of {}.", recorded.join(" "), traced.join(" ")))
 }
 
 fn notes(recorded: &RecordedFigures) -> Vec<Text> {
