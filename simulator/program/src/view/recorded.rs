@@ -65,13 +65,13 @@ fn notes(recorded: &RecordedFigures) -> Vec<Text> {
         said.push(text!("Recorded: {}. Injected: {}.", joint_words(&recorded.joint), joint_words(drawn)));
         if drawn.other_size > 0 {
             said.push(text!(
-                "{} broadcasts woke another number of threads than any of the recording.",
+                "{} broadcasts are drawn from ones that woke another number of threads, since few or none woke as many.",
                 Cell::Count(drawn.other_size)
             ));
         }
         if drawn.left_out > 0 {
             said.push(text!(
-                "{} latenesses ({}) were drawn for more threads than were woken, and are not injected.",
+                "{} latenesses ({}) are of threads that did not wait in the simulation, and are not injected.",
                 Cell::Count(drawn.left_out),
                 Cell::Duration(drawn.left_out_ns.cast_signed())
             ));
