@@ -35,7 +35,7 @@ fn a_recording_is_injected_in_parts_that_were_interrupted_as_in_one_piece() {
     let recorded = bench.run(&["--no-kernel", "--threshold", "2us", "-q"]);
     assert_eq!(recorded.status.code(), Some(0), "{}", text(&recorded.stderr));
     let place = tempfile::tempdir().unwrap();
-    meetings(&place.path().join("meetings.qtrace"), 4, 20_000);
+    meetings(&place.path().join("meetings.qtrace"), 4, 8_000);
     let plan = format!(
         "[sweep]\ntraces = ['meetings.qtrace']\nseeds = [1, 2, 3]\n[cure]\nrecorded = '{}'\n\
          [[axis]]\nkey = 'machine.l2.kib'\nvalues = [128, 256]\n",
@@ -59,7 +59,7 @@ fn a_recording_is_injected_in_parts_that_were_interrupted_as_in_one_piece() {
         let begun = lines.iter().filter(|what| *what == "begins").count();
         assert!(begun == 1 || !done.contains(&point), "{point} was done already: {lines:?}");
     }
-    expect(&sweep(place.path(), &["merge", "first/sweep-meet", "second/sweep-meet", "-o", "all", "-q"]), 0);
+    expect(&sweep(place.path(), &["merge", "first/sweep-meet", "second/sweep-meet", "-o", "all"]), 0);
     expect(&sweep(place.path(), &["run", "meet.toml", "-q", "-o", "one"]), 0);
     let [all, one] = ["all", "one"].map(|parent| place.path().join(parent).join("sweep-meet"));
     same_results(&all, &one);

@@ -100,9 +100,9 @@ pub(super) fn simulate(
     goes_on: &mut dyn FnMut(Reached) -> bool,
 ) -> anyhow::Result<SimOutcome> {
     let began = Instant::now();
-    let meetings = setup.trace.meetings(&mut || {
-        goes_on(Reached { instructions: 0, share: 0.0, elapsed: began.elapsed() })
-    });
+    let meetings = setup
+        .trace
+        .meetings(&mut || goes_on(Reached { instructions: 0, share: 0.0, elapsed: began.elapsed() }));
     let Some(config) = setup.cure else {
         let mut watch = Watch::new(setup.trace, goes_on);
         let steps = steps(setup.trace, &meetings, &watch.instructions);

@@ -194,7 +194,7 @@ fn without_injection_nothing_changes_and_the_controllers_rest() {
 /// Three cores have two threads each: these wait for each other's turns when they start, meet, get the lock and end, and lose a core
 /// that they still need.
 #[test]
-fn turns_that_threads_take_are_no_jitter() {
+fn turns_that_threads_take_are_no_lateness() {
     let mut turns = mixed(7, 40);
     for thread in &mut turns {
         thread.after.splice(0..0, long(26_000));

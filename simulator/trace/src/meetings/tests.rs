@@ -74,10 +74,18 @@ fn what_may_be_no_barrier_stays_as_it_was_traced() {
         found(&threads)
     };
     assert_eq!(with(0, Sync::Lock { object: 8 }), (0, 0), "another lock is held");
-    assert_eq!(with(2, Sync::Lock { object: 8 }), (0, 0), "something else happens before the mutex is given back");
+    assert_eq!(
+        with(2, Sync::Lock { object: 8 }),
+        (0, 0),
+        "something else happens before the mutex is given back"
+    );
     assert_eq!(with(2, whole[0][1]), (0, 0), "it waits twice");
     assert_eq!(with(3, Sync::Signal { object: CONDITION, wakeup: Wakeup(9) }), (0, 0), "signals, too");
-    assert_eq!(with(3, Sync::Join { thread: Thread(7) }), (1, 3), "what is between two rounds is its own matter");
+    assert_eq!(
+        with(3, Sync::Join { thread: Thread(7) }),
+        (1, 3),
+        "what is between two rounds is its own matter"
+    );
     let in_vain = Sync::Wait { object: CONDITION, mutex: MUTEX, by: None };
     assert_eq!(with(1, in_vain), (1, 3), "woken for nothing it waits again");
     assert_eq!(found(&barrier(1, &[0, 0])), (0, 0));
