@@ -132,7 +132,7 @@ pub(super) fn verdict(cure: &CureSummary, cut_short: bool) -> String {
 
 /// That the runs with the cure had other jitter to cure than those without it: less than nine tenths as much, or more than ten
 /// ninths.
-fn not_the_cures([with_fs, without_fs]: [u64; 2]) -> Option<String> {
+pub(super) fn not_the_cures([with_fs, without_fs]: [u64; 2]) -> Option<String> {
     let (with, without) = (u128::from(with_fs), u128::from(without_fs));
     let alike = with * 10 >= without * 9 && without * 10 >= with * 9;
     (!alike).then(|| {

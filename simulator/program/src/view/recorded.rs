@@ -52,7 +52,7 @@ fn class_cells(class: &RecordedClass) -> [Cell; 8] {
 }
 
 /// That the recorded program was not called as the traced one; none where it was, or where one of both is not known.
-fn another(recorded: &[String], traced: &[String]) -> Option<Text> {
+pub(super) fn another(recorded: &[String], traced: &[String]) -> Option<Text> {
     let ((program, arguments), (other, others)) = (recorded.split_first()?, traced.split_first()?);
     let name = |path: &str| path.rsplit('/').next().map(str::to_owned);
     let same = name(program) == name(other) && arguments == others;
