@@ -39,7 +39,7 @@ fn a_recording_of_another_program_is_named() {
 }
 
 #[test]
-fn a_cure_is_not_praised_for_jitter_that_did_not_come() {
+fn a_cure_is_not_praised_for_lateness_that_did_not_come() {
     assert_eq!(cure::not_the_cures([10, 10]), None);
     assert_eq!(cure::not_the_cures([9, 10]), None);
     assert_eq!(cure::not_the_cures([0, 0]), None);
