@@ -6,10 +6,13 @@ mod job;
 mod many;
 mod parts;
 mod plans;
+mod recorded;
 #[path = "../sim_made/mod.rs"]
 mod sim_made;
 #[path = "../simulator/mod.rs"]
 mod simulator;
+#[path = "../sync_run/mod.rs"]
+mod sync_run;
 
 use serde_json::Value;
 use sim_made::{baton, spinning};

@@ -12,6 +12,7 @@ use quaver_sim::inject::Recording;
 use quaver_sim::machine::Machine;
 use quaver_sim::statistics::Results;
 use quaver_trace::file::ThreadSteps;
+use quaver_trace::meetings::{MeetingSteps, Meetings};
 use quaver_trace::step::{Access, Step, Steps, TraceError};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -98,9 +99,13 @@ pub(super) fn simulate(
     setup: &Setup<'_>,
     goes_on: &mut dyn FnMut(Reached) -> bool,
 ) -> anyhow::Result<SimOutcome> {
+    let began = Instant::now();
+    let meetings = setup
+        .trace
+        .meetings(&mut || goes_on(Reached { instructions: 0, share: 0.0, elapsed: began.elapsed() }));
     let Some(config) = setup.cure else {
         let mut watch = Watch::new(setup.trace, goes_on);
-        let steps = steps(setup.trace, &watch.instructions);
+        let steps = steps(setup.trace, &meetings, &watch.instructions);
         let machine = Machine::new(setup.machine, &setup.trace.reader.dictionary, steps);
         return Ok(watch.drive(machine.with_intervals(setup.intervals)));
     };
@@ -125,7 +130,7 @@ pub(super) fn simulate(
         cure = cure.recorded_in(Arc::clone(recording));
     }
     let mut watch = Watch::new(setup.trace, goes_on);
-    let steps = steps(setup.trace, &watch.instructions);
+    let steps = steps(setup.trace, &meetings, &watch.instructions);
     let machine = Machine::with_hooks(setup.machine, &dictionary, steps, &mut cure);
     let mut outcome = watch.drive(machine.with_intervals(setup.intervals));
     outcome.cure = Some(cure.finish(outcome.results.duration_fs));
@@ -174,7 +179,7 @@ impl<'a> Watch<'a> {
 
 /// Steps of a thread that count the instructions of their blocks, for the progress line.
 struct Counted {
-    steps: ThreadSteps<TraceFile>,
+    steps: MeetingSteps<ThreadSteps<TraceFile>>,
     /// Instructions of each block.
     lengths: Rc<[u64]>,
     instructions: Rc<Cell<u64>>,
@@ -198,12 +203,12 @@ impl Steps for Counted {
 }
 
 /// The steps of each thread, read when they are needed: a frame of each thread at a time.
-fn steps(trace: &Trace, instructions: &Rc<Cell<u64>>) -> Vec<Counted> {
+fn steps(trace: &Trace, meetings: &Arc<Meetings>, instructions: &Rc<Cell<u64>>) -> Vec<Counted> {
     let blocks = &trace.reader.dictionary.blocks;
     let lengths: Rc<[u64]> = blocks.iter().map(|block| block.instructions.len() as u64).collect();
     let last = trace.reader.threads().max().unwrap_or(0);
     let of = |thread| Counted {
-        steps: trace.reader.steps(thread),
+        steps: meetings.meeting(trace.reader.steps(thread)),
         lengths: Rc::clone(&lengths),
         instructions: Rc::clone(instructions),
     };

@@ -11,7 +11,9 @@ use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_sim::config::Config;
 use quaver_sim::cure::{CacheKind, CureCache, CureConfig, Refills};
+use quaver_trace::meetings::Meetings;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,6 +26,8 @@ const SHOWN_EACH: Duration = Duration::from_millis(200);
 /// What is simulated.
 pub(super) struct CuredSetup<'a> {
     pub(super) trace: &'a Path,
+    /// Barriers in it that are conditions.
+    pub(super) meetings: &'a Arc<Meetings>,
     pub(super) machine: &'a Config,
     pub(super) file: &'a CureFile,
     pub(super) kernel: Option<&'a TimedActivity<'a>>,
@@ -110,7 +114,7 @@ impl Shared<'_> {
 
     fn simulate(&self, number: usize, job: &Job) -> anyhow::Result<SimOutcome> {
         // Each has the file to itself, for what was read of it tells how far a run is.
-        let trace = file::open(self.setup.trace)?;
+        let trace = file::open(self.setup.trace)?.with_meetings(Arc::clone(self.setup.meetings));
         let setup = Setup {
             trace: &trace,
             machine: self.setup.machine,

@@ -4,12 +4,13 @@ use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_trace::armour;
 use quaver_trace::epochs::EpochReader;
 use quaver_trace::file::{FileError, ReadAt, TraceReader};
+use quaver_trace::meetings::Meetings;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A trace file, of which any part is read when it is needed. Counts what was read, which tells how far a simulation is.
 #[derive(Debug)]
@@ -37,12 +38,25 @@ pub(super) struct Trace {
     /// What is in it.
     pub(super) reader: TraceReader<TraceFile>,
     read: Arc<AtomicU64>,
+    /// Barriers in it that are conditions, once somebody has looked.
+    meetings: OnceLock<Arc<Meetings>>,
 }
 
 impl Trace {
     /// Bytes of the file that were read so far.
     pub(super) fn octets_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
+    }
+
+    /// Barriers that the program made of a mutex and a condition. All steps are read for it, once; none where `goes_on` ends that.
+    pub(super) fn meetings(&self, goes_on: &mut dyn FnMut() -> bool) -> Arc<Meetings> {
+        Arc::clone(self.meetings.get_or_init(|| Arc::new(Meetings::of(&self.reader, goes_on))))
+    }
+
+    /// The same file, of which these are known.
+    pub(super) fn with_meetings(mut self, meetings: Arc<Meetings>) -> Self {
+        self.meetings = OnceLock::from(meetings);
+        self
     }
 }
 
@@ -69,7 +83,7 @@ pub(super) fn open(path: &Path) -> anyhow::Result<Trace> {
     let source = source_of(path)?;
     let read = Arc::clone(&source.read);
     let reader = TraceReader::open(source).map_err(|error| refused(path, &error))?;
-    Ok(Trace { reader, read })
+    Ok(Trace { reader, read, meetings: OnceLock::new() })
 }
 
 /// Opens a file of which parts are read when they are needed; one as text is taken in whole.

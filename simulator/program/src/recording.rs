@@ -14,6 +14,8 @@ use std::sync::Arc;
 pub struct Recorded {
     /// The run.
     pub path: PathBuf,
+    /// The recorded program and its arguments.
+    pub program: Vec<String>,
     /// What is injected.
     pub recording: Arc<Recording>,
     /// Records that found no room.
@@ -35,7 +37,8 @@ struct Summary {
 pub(super) fn read(run: &Path) -> anyhow::Result<Recorded> {
     let refused = |what: String| failure(ExitCode::BadInput, format!("{}: {what}", run.display()));
     let kept = quaver_store::listing::open(run)?;
-    let verb = kept.read_manifest()?.verb;
+    let manifest = kept.read_manifest()?;
+    let verb = manifest.verb;
     if verb != "sync" {
         return Err(refused(format!(
             "a run of quaver {verb}; lateness is injected from runs of quaver sync"
@@ -67,6 +70,7 @@ pub(super) fn read(run: &Path) -> anyhow::Result<Recorded> {
     }
     Ok(Recorded {
         path: kept.path().to_owned(),
+        program: serde_json::from_value(manifest.asked["facts"]["program"].clone()).unwrap_or_default(),
         recording: Arc::new(recording),
         records_lost: table.facts().records_lost,
         cpus: summary.results.oversubscription.cpus,

@@ -53,13 +53,13 @@ pub(super) fn run(args: &SimRunArgs) -> anyhow::Result<ExitCode> {
     let machine = machine_file::read(args.config.as_deref(), &args.set)?;
     let cure = args.cure.as_deref().map(cure_of).transpose()?;
     let trace = file::open(&args.trace)?;
-    let facts = facts(args, &trace, machine)?;
     let interrupt = Interrupt::catch()?;
+    let facts = facts(args, &trace, machine, &interrupt)?;
     let (run, mut manifest) = begin(args, &facts, cure.as_ref())?;
     rights::keep(&[&args.trace], &[&args.output.output]);
     let simulated = match &cure {
         None => watched(&trace, &facts.machine, args.output.quiet, &interrupt),
-        Some(cure) => cured(args, &facts.machine, cure, &interrupt),
+        Some(cure) => cured(args, (&trace, &facts.machine), cure, &interrupt),
     };
     // Where nothing was simulated there is nothing to keep.
     let discarded = |error: anyhow::Error| {
@@ -106,7 +106,12 @@ fn stopped(args: &SimRunArgs, error: &SimulationError) -> anyhow::Error {
     failure(ExitCode::BadInput, format!("{}: {error}", args.trace.display()))
 }
 
-fn facts(args: &SimRunArgs, trace: &Trace, machine: Config) -> anyhow::Result<SimFacts> {
+fn facts(
+    args: &SimRunArgs,
+    trace: &Trace,
+    machine: Config,
+    interrupt: &Interrupt,
+) -> anyhow::Result<SimFacts> {
     let reader = &trace.reader;
     let threads = reader.threads().count() as u64;
     if threads == 0 {
@@ -114,6 +119,7 @@ fn facts(args: &SimRunArgs, trace: &Trace, machine: Config) -> anyhow::Result<Si
             format!("{}: there are no steps in it, so there is nothing to simulate", args.trace.display());
         return Err(failure(ExitCode::BadInput, message));
     }
+    let meetings = trace.meetings(&mut || !interrupt.requested());
     Ok(SimFacts {
         trace: args.trace.display().to_string(),
         program: reader.facts.program.clone(),
@@ -124,6 +130,7 @@ fn facts(args: &SimRunArgs, trace: &Trace, machine: Config) -> anyhow::Result<Si
         steps: reader.step_count(),
         octets: reader.octets,
         cut_short: reader.cut_short,
+        condition_barriers: [meetings.barriers() as u64, meetings.rounds() as u64],
         differences: differences(&machine),
         machine,
     })
@@ -172,14 +179,16 @@ fn write_asked(run: &RunDir, facts: &SimFacts, cure: Option<&Cure>) -> anyhow::R
 /// All runs that a cure is judged by.
 fn cured(
     args: &SimRunArgs,
-    machine: &Config,
+    (trace, machine): (&Trace, &Config),
     cure: &Cure,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Simulated> {
+    let meetings = trace.meetings(&mut || !interrupt.requested());
     let line = Progress::shares(args.output.quiet);
     let kernel = cure.kernel.as_ref().map(TimedActivity::new);
     let setup = CuredSetup {
         trace: &args.trace,
+        meetings: &meetings,
         machine,
         file: &cure.file,
         kernel: kernel.as_ref(),

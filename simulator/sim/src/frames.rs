@@ -127,7 +127,8 @@ impl SlowDown {
         let warm_up = config.warm_up(ideal.1);
         let first = ideal.0.instructions_at(warm_up.until_fs);
         let from_fs = run.0.time_of(first);
-        let (took, ideally) = (run.1.saturating_sub(from_fs), ideal.1.saturating_sub(warm_up.until_fs));
+        // By the same arithmetic as of the run, so that equal runs differ by nothing.
+        let (took, ideally) = (run.1.saturating_sub(from_fs), ideal.1.saturating_sub(ideal.0.time_of(first)));
         let worked = ideal.0.instructions_at(ideal.1) > first;
         let slow_down = (ideally > 0 && worked).then(|| took as f64 / ideally as f64 - 1.0);
         Self { warm_up, slow_down }

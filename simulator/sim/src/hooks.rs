@@ -31,6 +31,8 @@ pub enum Event {
     Runs {
         /// The thread.
         thread: Thread,
+        /// How long it could have run before, while another thread had the core, femtoseconds.
+        queued_fs: u64,
     },
     /// The thread runs here no more: it waits, or another one has its turn.
     Stops {

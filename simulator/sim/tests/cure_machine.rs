@@ -188,8 +188,22 @@ fn n_barriers_add_n_times_the_largest_of_fifteen() {
 
 #[test]
 fn without_injection_nothing_changes_and_the_controllers_rest() {
+    unchanged_without_injection(mixed(4, 250));
+}
+
+/// Three cores have two threads each: these wait for each other's turns when they start, meet, get the lock and end, and lose a core
+/// that they still need.
+#[test]
+fn turns_that_threads_take_are_no_lateness() {
+    let mut turns = mixed(7, 40);
+    for thread in &mut turns {
+        thread.after.splice(0..0, long(26_000));
+    }
+    unchanged_without_injection(turns);
+}
+
+fn unchanged_without_injection(program: Vec<Script>) {
     let config = machine_config(4);
-    let program = mixed(4, 250);
     let mut plain = Machine::new(&config, &dictionary(), program.clone());
     assert!(plain.run(u64::MAX).unwrap());
     let plain = plain.results();
@@ -201,6 +215,8 @@ fn without_injection_nothing_changes_and_the_controllers_rest() {
         assert!(change.abs() < 0.001, "{change}");
         assert_eq!(with.duration_fs, plain.duration_fs, "not one femtosecond");
         assert_eq!(cure.units.sync.late.count, 0, "jitter is exactly 0");
+        let others = &cure.units.sync.others;
+        assert_eq!(others.iter().map(|other| other.lost.count).sum::<u64>(), 0, "{others:?}");
         assert!(cure.subframes.0 > 4, "{:?}", cure.subframes);
         for core in &cure.residency {
             let elsewhere = core.active_fs.iter().enumerate().filter(|(point, _)| *point != 4);

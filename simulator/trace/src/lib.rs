@@ -14,6 +14,7 @@ pub mod epochs;
 pub mod file;
 pub mod frame;
 pub mod import;
+pub mod meetings;
 pub mod step;
 pub mod summary;
 mod varint;

@@ -82,6 +82,10 @@ pub struct CureSummary {
     pub slow_down: Option<Spread>,
     /// See `slow_down`.
     pub slow_down_without: Option<Spread>,
+    /// Injected in all seeds of which both runs have ended, femtoseconds: with the cure, and without. Who waits can be late, and that
+    /// is not the same in both.
+    #[serde(default)]
+    pub injected_fs: [u64; 2],
     /// Power over that without the cure, in parts of it.
     pub power_overhead: Option<Spread>,
     /// The same of the first seed under other assumptions.
@@ -258,6 +262,7 @@ impl CureRuns {
             cache_gain: gain.map(|slow_down| -slow_down),
             slow_down: spread(|one| one.slow_down),
             slow_down_without: spread(|one| one.slow_down_without),
+            injected_fs: self.injected_fs(),
             power_overhead: spread(|one| one.power_overhead),
             power: power(cured, disturbed),
             classes: cured.map(|run| classes(&run.cure)).unwrap_or_default(),
@@ -284,6 +289,15 @@ impl CureRuns {
             debts: cured.map(debts).unwrap_or_default(),
             seeds,
         }
+    }
+
+    fn injected_fs(&self) -> [u64; 2] {
+        let whole = |run: &OneRun| {
+            let classes = run.cure.injected.values();
+            classes.map(|counts| counts.total_fs).sum::<u64>() + run.cure.timer.total_fs
+        };
+        let both = self.seeds.iter().filter_map(|one| Some([one.cured.as_ref()?, one.disturbed.as_ref()?]));
+        both.fold([0, 0], |sum, [cured, disturbed]| [sum[0] + whole(cured), sum[1] + whole(disturbed)])
     }
 
     fn refill(&self, disturbed: Option<&OneRun>, cured: Option<&OneRun>) -> Option<RefillFigures> {

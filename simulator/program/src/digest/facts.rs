@@ -29,6 +29,9 @@ pub struct SimFacts {
     pub octets: u64,
     /// Its end is missing.
     pub cut_short: bool,
+    /// Barriers made of a mutex and a condition that are replayed as barriers, and how often all met there.
+    #[serde(default)]
+    pub condition_barriers: [u64; 2],
     /// The machine.
     pub machine: Config,
     /// Where that differs from the default.

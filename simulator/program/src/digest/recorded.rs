@@ -13,6 +13,9 @@ use std::collections::BTreeMap;
 pub struct RecordedFigures {
     /// Which recording.
     pub recording: RecordingFacts,
+    /// The recorded program and its arguments; none where that is not known.
+    #[serde(default)]
+    pub program: Vec<String>,
     /// Threads that it has.
     pub threads: u32,
     /// From its first event to the last, nanoseconds.
@@ -108,6 +111,7 @@ impl RecordedFigures {
         ];
         Some(Self {
             recording: recording.facts.clone(),
+            program: recorded.program.clone(),
             threads: recording.threads,
             span_ns: recording.span_ns,
             records_lost: recorded.records_lost,

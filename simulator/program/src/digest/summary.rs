@@ -214,7 +214,7 @@ pub struct ThreadFigures {
 }
 
 impl ThreadFigures {
-    /// Of its life, it neither ran nor waited: its wake-up was on the way, or its core ran another.
+    /// Of its life, it neither ran nor waited: its wake-up was on the way, or its core ran the kernel or another.
     pub fn ready_fs(&self) -> u64 {
         self.lived_fs.saturating_sub(self.ran_fs + self.waited_fs.iter().sum::<u64>())
     }

@@ -15,13 +15,13 @@ const WITHOUT: Colour = Colour::Series(1);
 const WITH: Colour = Colour::Series(0);
 
 /// Adds what became of the program's run time, what was injected, and what the controllers did.
-pub(super) fn add(document: &mut Document, cure: &CureSummary) {
+pub(super) fn add(document: &mut Document, cure: &CureSummary, program: &[String]) {
     document.section(outcome(cure));
     if !cure.classes.is_empty() {
         document.section(injected(cure));
     }
     if let Some(recorded) = &cure.recorded {
-        document.section(super::recorded::section(recorded));
+        document.section(super::recorded::section(recorded, program));
     }
     if !cure.activities.is_empty() {
         document.section(kernel(cure));
@@ -126,7 +126,22 @@ pub(super) fn verdict(cure: &CureSummary, cut_short: bool) -> String {
         [true, true] => "sync jitter and timer interrupts",
     };
     let seeds = if seeds == 1 { "one seed".to_owned() } else { format!("means of {seeds} seeds") };
-    format!("Slow-down{of} by {injected}: {without} without the cure, {with} with it ({seeds}).")
+    let but = not_the_cures(cure.injected_fs).unwrap_or_default();
+    format!("Slow-down{of} by {injected}: {without} without the cure, {with} with it ({seeds}).{but}")
+}
+
+/// That the runs with the cure had other jitter to cure than those without it: less than nine tenths as much, or more than ten
+/// ninths.
+pub(super) fn not_the_cures([with_fs, without_fs]: [u64; 2]) -> Option<String> {
+    let (with, without) = (u128::from(with_fs), u128::from(without_fs));
+    let alike = with * 10 >= without * 9 && without * 10 >= with * 9;
+    (!alike).then(|| {
+        format!(
+            " Other waits came about with it: {} were injected in place of {}, so the cure alone did not make the difference.",
+            simulated(with_fs),
+            simulated(without_fs)
+        )
+    })
 }
 
 /// From when on it was measured, and against what.

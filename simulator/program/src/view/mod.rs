@@ -62,7 +62,7 @@ pub fn document(input: &SimInput<'_>) -> Document {
     document.incomplete = !summary.complete;
     tiles(&mut document, summary);
     if let Some(cure) = &summary.cure {
-        cure::add(&mut document, cure);
+        cure::add(&mut document, cure, &summary.facts.program);
     }
     document.section(time(summary)).section(cores(summary)).section(caches(summary));
     document.section(threads(summary, input.lanes));
@@ -92,6 +92,17 @@ fn facts(document: &mut Document, input: &SimInput<'_>) {
         "program",
         text!("{name} · {} thread{threads} · {}{cut}", Cell::Count(facts.threads), facts.trace),
     );
+    let [barriers, rounds] = facts.condition_barriers;
+    if barriers > 0 {
+        document.fact(
+            "barriers",
+            text!(
+                "{} made of a mutex and a condition, where all met {} times; replayed as barriers",
+                Cell::Count(barriers),
+                Cell::Count(rounds)
+            ),
+        );
+    }
     document.fact("machine", machine_words(&facts.machine));
     let changed =
         facts.differences.iter().map(|one| format!("{} = {} (default {})", one.key, one.value, one.default));
@@ -303,7 +314,7 @@ fn threads(summary: &SimSummary, lanes: &SimLanes) -> Section {
         table.note(text!("{more} more threads are in summary.json."));
     }
     let mut section = Section::new("threads", "Threads").note(
-        "Shares of each thread's lifetime. Ready: wake-up in flight, or its core ran another thread; then waits by kind.",
+        "Shares of each thread's lifetime. Ready: wake-up in flight, or its core ran the kernel or another thread; then waits by kind.",
     );
     charts::over_time(&mut section, lanes);
     section.with(table)

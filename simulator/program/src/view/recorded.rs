@@ -4,7 +4,7 @@ use crate::digest::{RecordedClass, RecordedFigures};
 use quaver_sim::inject::JointCounts;
 use quaver_view::{Block, Cell, Section, Shown, Table, Text, text};
 
-pub(super) fn section(recorded: &RecordedFigures) -> Section {
+pub(super) fn section(recorded: &RecordedFigures, program: &[String]) -> Section {
     let columns = ["class", "recorded", "late", "mean", "simulated", "injected", "mean", "distance"];
     let mut table = Table::new(columns);
     recorded.classes.iter().for_each(|class| {
@@ -18,6 +18,9 @@ pub(super) fn section(recorded: &RecordedFigures) -> Section {
             Cell::Duration(recorded.span_ns.cast_signed())
         ))
         .with(table);
+    if let Some(words) = another(&recorded.program, program) {
+        section.push(Block::Note(words));
+    }
     for words in notes(recorded) {
         section.push(Block::Note(words));
     }
@@ -48,19 +51,27 @@ fn class_cells(class: &RecordedClass) -> [Cell; 8] {
     ]
 }
 
+/// That the recorded program was not called as the traced one; none where it was, or where one of both is not known.
+pub(super) fn another(recorded: &[String], traced: &[String]) -> Option<Text> {
+    let ((program, arguments), (other, others)) = (recorded.split_first()?, traced.split_first()?);
+    let name = |path: &str| path.rsplit('/').next().map(str::to_owned);
+    let same = name(program) == name(other) && arguments == others;
+    (!same).then(|| text!("The recording is of {}, the trace of {}.", recorded.join(" "), traced.join(" ")))
+}
+
 fn notes(recorded: &RecordedFigures) -> Vec<Text> {
     let mut said = Vec::new();
     if let Some(drawn) = &recorded.drawn_joint {
         said.push(text!("Recorded: {}. Injected: {}.", joint_words(&recorded.joint), joint_words(drawn)));
         if drawn.other_size > 0 {
             said.push(text!(
-                "{} broadcasts woke another number of threads than any of the recording.",
+                "{} broadcasts are drawn from ones that woke another number of threads, since few or none woke as many.",
                 Cell::Count(drawn.other_size)
             ));
         }
         if drawn.left_out > 0 {
             said.push(text!(
-                "{} latenesses ({}) were drawn for more threads than were woken, and are not injected.",
+                "{} latenesses ({}) are of threads that did not wait in the simulation, and are not injected.",
                 Cell::Count(drawn.left_out),
                 Cell::Duration(drawn.left_out_ns.cast_signed())
             ));

@@ -27,6 +27,29 @@ fn the_terminal_shows_the_stack_first() {
 }
 
 #[test]
+fn a_recording_of_another_program_is_named() {
+    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let said = |recorded: &str, traced: &str| {
+        recorded::another(&words(recorded), &words(traced)).map(|words| words.to_string())
+    };
+    assert_eq!(said("./bar 4", "/usr/bin/bar 4"), None);
+    assert_eq!(said("./cond 4", "./bar 4").unwrap(), "The recording is of ./cond 4, the trace of ./bar 4.");
+    assert_eq!(said("./bar 4", "./bar 8").unwrap(), "The recording is of ./bar 4, the trace of ./bar 8.");
+    assert_eq!(recorded::another(&[], &words("./bar")), None, "it is not known");
+}
+
+#[test]
+fn a_cure_is_not_praised_for_lateness_that_did_not_come() {
+    assert_eq!(cure::not_the_cures([10, 10]), None);
+    assert_eq!(cure::not_the_cures([9, 10]), None);
+    assert_eq!(cure::not_the_cures([0, 0]), None);
+    let ms = 1_000_000_000_000;
+    let said = cure::not_the_cures([2 * ms, 16 * ms]).unwrap();
+    assert!(said.contains("2.00 ms were injected in place of 16.0 ms"), "{said}");
+    assert!(cure::not_the_cures([16 * ms, 2 * ms]).is_some());
+}
+
+#[test]
 fn the_verdict_follows_the_time() {
     let mut summary = fixture::summary();
     assert_eq!(said(&summary), "Base CPI is 43.2 % of busy time; the largest stall is DRAM (42.6 %).");

@@ -22,7 +22,7 @@ impl Cure {
         self.units.registers().create(moment.core, unit_id(thread).0);
     }
 
-    pub(super) fn runs(&mut self, thread: u32, moment: &Moment<'_>) {
+    pub(super) fn runs(&mut self, thread: u32, queued_fs: u64, moment: &Moment<'_>) {
         let index = thread as usize;
         let core = &mut self.cores[moment.core];
         core.thread = Some(thread);
@@ -31,6 +31,8 @@ impl Cure {
         let prev = ThreadId(0);
         let Some(state) = self.threads.get_mut(index) else { return };
         state.running = Some((moment.at_fs, *moment.counts));
+        // The run without jitter has these turns as well.
+        self.units.queued(next, queued_fs / 1_000_000);
         let (first, creator) = (!std::mem::replace(&mut state.started, true), state.creator);
         let wanted = state.controller.as_ref().map(quaver_dvfs::dvfs::Controller::point);
         if first {
@@ -63,8 +65,10 @@ impl Cure {
         for told in told.into_iter().flatten() {
             self.tell(moment.core, thread, told, moment.at_fs);
         }
-        let prev_state = if waits { OffCpu::Blocked } else { OffCpu::Preempted };
+        // Another thread of the program has its turn, as in the run without jitter: no preemption.
+        let prev_state = OffCpu::Blocked;
         let prev = unit_id(thread);
+        self.units.queued(prev, 0);
         let next = ThreadId(0);
         self.kernel(
             moment.core,

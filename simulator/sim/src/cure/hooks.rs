@@ -375,7 +375,7 @@ impl Hooks for &mut Cure {
         self.cores[moment.core].instructions = moment.counts.instructions;
         match event {
             Event::Created { thread, by } => self.created(thread.0, by.0, moment),
-            Event::Runs { thread } => self.runs(thread.0, moment),
+            Event::Runs { thread, queued_fs } => self.runs(thread.0, queued_fs, moment),
             Event::Stops { thread } => self.stops(thread.0, moment),
             Event::WakesLate { thread } => self.late(thread.0, moment),
             Event::Enters { thread, sync } => self.enters(thread.0, sync, moment),

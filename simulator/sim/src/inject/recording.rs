@@ -6,6 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
+/// Fewer broadcasts do not tell how often one is late.
+const LEAST_BROADCASTS: u64 = 30;
+
 /// Which recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -67,7 +70,7 @@ pub struct Recording {
 pub struct JointCounts {
     /// Broadcasts and barriers by how many of the threads that they woke were late.
     pub by_late: BTreeMap<u32, u64>,
-    /// Drawn from those that woke another number of threads, for none of the recording woke as many.
+    /// Drawn from those that woke another number of threads, for few or none of the recording woke as many.
     pub other_size: u64,
     /// Latenesses that were drawn and had no thread to meet.
     pub left_out: u64,
@@ -151,32 +154,55 @@ impl Recording {
     }
 
     /// Who is late after a broadcast that wakes `woken`, and how long each takes, nanoseconds. Of two uniform numbers the first
-    /// chooses among the recorded broadcasts that woke as many threads, or the nearest number. The second chooses who is late in
-    /// place of a thread that is not woken.
+    /// chooses among the recorded broadcasts that woke as many threads; where these are few, also among those of the nearest numbers.
+    /// The second chooses who is late in place of a thread that is not woken.
     pub(super) fn together_ns(
         &self,
         (by, woken): (u32, &[Thread]),
         (u, other): (f64, f64),
         counts: &mut JointCounts,
     ) -> Vec<(u32, u64)> {
-        let size = self.broadcasts.keys().min_by_key(|size| (size.abs_diff(woken.len()), **size));
-        let Some((size, of)) = size.and_then(|size| self.broadcasts.get_key_value(size)) else {
-            return Vec::new();
-        };
-        counts.other_size += u64::from(*size != woken.len());
-        let placed = match of.late.get((u * of.given as f64) as usize) {
-            Some(joint) => joint.placed((by, woken), other, counts),
-            None => Vec::new(),
-        };
+        let Some((size, joint)) = self.drawn(woken.len(), u) else { return Vec::new() };
+        counts.other_size += u64::from(size != woken.len());
+        let placed = joint.map_or_else(Vec::new, |joint| joint.placed((by, woken), size, other, counts));
         *counts.by_late.entry(placed.len() as u32).or_default() += 1;
         placed
     }
 }
 
+impl Recording {
+    /// A broadcast in place of one that wakes so many: how many it woke, and what was late after it. None without broadcasts.
+    fn drawn(&self, woken: usize, u: f64) -> Option<(usize, Option<&Joint>)> {
+        let mut nearest: Vec<(&usize, &Broadcasts)> = self.broadcasts.iter().collect();
+        nearest.sort_by_key(|(size, _)| (size.abs_diff(woken), **size));
+        let mut all = 0;
+        nearest.retain(|(_, of)| {
+            let needed = all < LEAST_BROADCASTS;
+            all += if needed { of.given } else { 0 };
+            needed
+        });
+        let mut rank = (u * all as f64) as u64;
+        for (size, of) in nearest {
+            if rank < of.given {
+                return Some((*size, of.late.get(rank as usize)));
+            }
+            rank -= of.given;
+        }
+        None
+    }
+}
+
 impl Joint {
     /// Each lateness falls to its own thread. That of a thread that is not woken falls to the one that gave the broadcast in the
-    /// recording, else to one of those that would be in time.
-    fn placed(&self, (by, woken): (u32, &[Thread]), other: f64, counts: &mut JointCounts) -> Vec<(u32, u64)> {
+    /// recording, else to one of those that would be in time. If the broadcast woke `size` threads, more than are woken here, that
+    /// thread has nothing to wait for here, and its lateness falls to nobody.
+    fn placed(
+        &self,
+        (by, woken): (u32, &[Thread]),
+        size: usize,
+        other: f64,
+        counts: &mut JointCounts,
+    ) -> Vec<(u32, u64)> {
         let is_woken = |thread: u32| thread != by && woken.contains(&Thread(thread));
         let (mut placed, left): (Vec<_>, Vec<_>) =
             self.late_ns.iter().partition(|(thread, _)| is_woken(*thread));
@@ -184,7 +210,7 @@ impl Joint {
             let mut free: Vec<u32> = woken.iter().map(|thread| thread.0).collect();
             free.retain(|thread| placed.iter().all(|(taken, _)| taken != thread));
             free.sort_unstable();
-            let any = free.get((other * free.len() as f64) as usize).copied();
+            let any = free.get((other * free.len() as f64) as usize).copied().filter(|_| size <= woken.len());
             match Some(self.by).filter(|by| free.contains(by)).or(any) {
                 Some(thread) => placed.push((thread, late_ns)),
                 None => {

@@ -14,6 +14,8 @@ use std::collections::VecDeque;
 struct Ready {
     ready_fs: u64,
     thread: usize,
+    /// Time that kernel activity had taken on the core by then.
+    kernel_fs: u64,
 }
 
 /// Kernel activity under way.
@@ -47,6 +49,8 @@ pub(super) struct CoreContext<K> {
     other_counts: CoreCounts,
     /// Whether the hooks must be told that the thread runs.
     begins: bool,
+    /// How long the thread had waited for its turn, without kernel activity.
+    queued_fs: u64,
     queue: VecDeque<Ready>,
     ordered: VecDeque<K>,
 }
@@ -66,6 +70,7 @@ impl<K> CoreContext<K> {
             before: CoreCounts::default(),
             other_counts: CoreCounts::default(),
             begins: false,
+            queued_fs: 0,
             queue: VecDeque::new(),
             ordered: VecDeque::new(),
         }
@@ -88,6 +93,11 @@ impl<K> CoreContext<K> {
             return 0;
         }
         self.slice_end_fs(quantum_fs).min(self.alarm_fs).min(self.back_fs)
+    }
+
+    /// Time that kernel activity has taken by now, that under way included.
+    fn kernel_by_fs(&self, now_fs: u64) -> u64 {
+        self.kernel_fs + self.kernel.as_ref().map_or(0, |kernel| now_fs.saturating_sub(kernel.since_fs))
     }
 
     /// What the core did for threads.
@@ -140,7 +150,8 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
         self.places[index].begins = false;
         let Some(thread) = self.places[index].thread else { return Ok(()) };
         let id = Thread(thread as u32);
-        self.call(index, Event::Runs { thread: id })?;
+        let queued_fs = self.places[index].queued_fs;
+        self.call(index, Event::Runs { thread: id, queued_fs })?;
         if !self.threads.is_late(id) {
             return self.leaves(index, id);
         }
@@ -168,7 +179,8 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
 
     /// The thread had its time; another one runs now.
     fn preempt(&mut self, index: usize, thread: usize) -> Result<(), SimulationError> {
-        self.places[index].queue.push_back(Ready { ready_fs: self.now_fs, thread });
+        let kernel_fs = self.places[index].kernel_by_fs(self.now_fs);
+        self.places[index].queue.push_back(Ready { ready_fs: self.now_fs, thread, kernel_fs });
         self.stop(index)
     }
 
@@ -197,7 +209,8 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
     fn ready(&mut self, thread: usize, ready_fs: u64) {
         let index = thread % self.cores.len();
         let place = &mut self.places[index];
-        place.queue.push_back(Ready { ready_fs, thread });
+        let kernel_fs = place.kernel_by_fs(ready_fs);
+        place.queue.push_back(Ready { ready_fs, thread, kernel_fs });
         if place.kernel.is_some() {
             return;
         }
@@ -247,6 +260,8 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
         place.since_fs = start_fs;
         place.held_fs = 0;
         place.begins = H::ACTIVE;
+        let kernel_fs = place.kernel_by_fs(start_fs).saturating_sub(next.kernel_fs);
+        place.queued_fs = (start_fs - next.ready_fs).saturating_sub(kernel_fs);
         place.before = *self.cores[index].counts();
         self.threads.times[next.thread].queued_fs += start_fs - next.ready_fs;
         self.cores[index].switch(start_fs);

@@ -67,6 +67,8 @@ pub struct Units {
     /// By creator: its counter when it began to create.
     creating: BTreeMap<ThreadId, u64>,
     current: Vec<ThreadId>,
+    /// How long each thread stood in line for its core before it ran, nanoseconds, until it comes back from its call.
+    queued_ns: BTreeMap<ThreadId, u64>,
 }
 
 impl Units {
@@ -88,6 +90,7 @@ impl Units {
             handles: BTreeMap::new(),
             creating: BTreeMap::new(),
             current: vec![ThreadId(0); cores],
+            queued_ns: BTreeMap::new(),
         }
     }
 
@@ -127,6 +130,9 @@ impl Units {
         if event.kind == ThreadStart {
             self.handles.insert(event.object, event.thread);
         }
+        if ends_wait(event.kind) {
+            self.protocol.excuse(self.queued_ns.remove(&event.thread).unwrap_or(0));
+        }
         let late_before = self.protocol.late_operations(event.thread);
         self.protocol.event(event);
         let late = self.protocol.late_operations(event.thread).saturating_sub(late_before);
@@ -149,6 +155,15 @@ impl Units {
         self.protocol.any(&quaver_sync_analysis::sync::AnyEvent::Kernel(*event));
         for (thread, before_ns) in concerned.into_iter().zip(before_ns) {
             self.lose(thread, before_ns, 0);
+        }
+    }
+
+    /// A thread runs after others of the program had its core for so long, nanoseconds; or it stops.
+    pub fn queued(&mut self, thread: ThreadId, queued_ns: u64) {
+        if queued_ns > 0 {
+            self.queued_ns.insert(thread, queued_ns);
+        } else {
+            self.queued_ns.remove(&thread);
         }
     }
 
@@ -197,6 +212,11 @@ impl Units {
             sync,
         }
     }
+}
+
+fn ends_wait(kind: SyncKind) -> bool {
+    use SyncKind::{JoinExit, LockExit, ReadLockExit, ThreadStart, WaitExit};
+    matches!(kind, WaitExit | LockExit | ReadLockExit | JoinExit | ThreadStart)
 }
 
 fn is_lock(kind: SyncKind) -> bool {

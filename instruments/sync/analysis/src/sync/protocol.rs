@@ -34,6 +34,8 @@ pub struct Protocol<O: Observer = ()> {
     pub(super) coverage: Coverage,
     pub(super) from_ns: Option<u64>,
     pub(super) now_ns: u64,
+    /// Of the next event: see [`Self::excuse`].
+    excused_ns: u64,
     pub(super) threads: Threads,
     /// Conditions, semaphores, futex words and barriers.
     pub(super) waits: Objects,
@@ -66,6 +68,7 @@ impl<O: Observer> Protocol<O> {
             coverage: Coverage::default(),
             from_ns: None,
             now_ns: 0,
+            excused_ns: 0,
             threads: Threads::default(),
             waits: Objects::default(),
             locks: Objects::default(),
@@ -110,6 +113,17 @@ impl<O: Observer> Protocol<O> {
     pub fn late_operations(&mut self, thread: ThreadId) -> u64 {
         let Some(slot) = self.threads.find(thread) else { return 0 };
         self.threads.get(slot).classes.iter().map(|class| class.count).sum()
+    }
+
+    /// The thread of the next event could have run for so long before it, nanoseconds, and waited for its CPU. That is no lateness
+    /// where threads of the program take turns in any case.
+    pub fn excuse(&mut self, queued_ns: u64) {
+        self.excused_ns = queued_ns;
+    }
+
+    /// Time since `from_ns`, without what is excused, nanoseconds.
+    pub(super) fn since(&self, from_ns: u64) -> u64 {
+        self.now_ns.saturating_sub(from_ns).saturating_sub(self.excused_ns)
     }
 
     /// Who watches.
@@ -178,6 +192,7 @@ impl<O: Observer> Protocol<O> {
             | SyncKind::StackWords => {}
         }
         self.recount(slot);
+        self.excused_ns = 0;
     }
 
     pub(super) fn advance(&mut self, at_ns: u64) {
@@ -283,8 +298,7 @@ impl<O: Observer> Protocol<O> {
             Some(*open)
         });
         let Some(create) = create else { return };
-        let now_ns = self.now_ns;
-        let late_ns = self.settings.late_ns(now_ns - create.at_ns);
+        let late_ns = self.settings.late_ns(self.since(create.at_ns));
         let thread = self.threads.get_mut(slot);
         (thread.path, thread.count_ns) = (create.path, create.count_ns);
         thread.path.hand_overs += 1;

@@ -72,16 +72,17 @@ impl<O: Observer> Protocol<O> {
         if let (true, Some(core)) = (moved, self.cores.get_mut(event.cpu)) {
             core.migrations += 1;
         }
-        self.books.timed(class, now_ns - released_ns);
+        let took_ns = self.since(released_ns);
+        self.books.timed(class, took_ns);
         self.observer.timed(&Timed {
             class,
             thread: event.thread,
             by: release.thread,
             release: release.order,
-            took_ns: now_ns - released_ns,
+            took_ns,
             held_ns: last.at_ns.saturating_sub(released_ns),
         });
-        let Some(late_ns) = self.settings.late_ns(now_ns - released_ns) else { return };
+        let Some(late_ns) = self.settings.late_ns(took_ns) else { return };
         self.late(slot, class, wait.key, wait.call_site, event.cpu, late_ns);
         let mut pieces = std::mem::take(&mut self.scratch.pieces);
         let mutex = match relock {
@@ -129,13 +130,13 @@ impl<O: Observer> Protocol<O> {
     ) {
         let now_ns = self.now_ns;
         let last = relock.unwrap_or(release);
+        let took_ns = self.since(last.at_ns.max(wait.entered_ns));
         let thread = self.threads.get_mut(slot);
         if last.order > wait.order {
             thread.path = last.path;
             thread.path.hand_overs += 1;
         }
-        let from_ns = last.at_ns.max(wait.entered_ns);
-        if let Some(late_ns) = self.settings.late_ns(now_ns - from_ns) {
+        if let Some(late_ns) = self.settings.late_ns(took_ns) {
             thread.path.late(class, late_ns, now_ns);
         }
     }

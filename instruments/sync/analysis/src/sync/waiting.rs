@@ -226,7 +226,7 @@ impl<O: Observer> Protocol<O> {
             return self.block(slot, wait.entered_ns);
         };
         let (ended_ns, path, count_ns) = ended;
-        let late_ns = self.settings.late_ns(self.now_ns - ended_ns.max(wait.entered_ns));
+        let late_ns = self.settings.late_ns(self.since(ended_ns.max(wait.entered_ns)));
         let thread = self.threads.get_mut(slot);
         thread.count_ns = thread.count_ns.max(count_ns);
         if ended_ns > wait.entered_ns {

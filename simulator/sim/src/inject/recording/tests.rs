@@ -171,6 +171,43 @@ fn the_lateness_of_who_comes_last_falls_to_who_came_last_in_the_recording() {
 }
 
 #[test]
+fn one_broadcast_of_a_size_does_not_stand_for_all_of_that_size() {
+    // Of 99 broadcasts each wakes threads 1 to 3, of whom 1 is late in two of three and 3 in all. One more wakes 1 and 2, in time.
+    let mut made = Made(Vec::new());
+    for round in 0..100 {
+        let at_ns = 1_000_000 * (round + 1);
+        let woken = if round == 50 { 2 } else { 3 };
+        made.at(at_ns, 0, SyncKind::BroadcastEntry, 32);
+        made.at(at_ns + 500, 0, SyncKind::BroadcastExit, 32);
+        for thread in 1..=woken {
+            made.at(at_ns - 1_000, thread, SyncKind::WaitEntry, 32).detail = 16;
+            let late = woken == 3 && (thread == 3 || thread == 1 && round % 3 != 0);
+            let took_ns = if late { 20_000 } else { 2_000 } + u64::from(thread);
+            made.at(at_ns + took_ns, thread, SyncKind::WaitExit, 32);
+        }
+    }
+    let recording = Arc::new(made.recording());
+    assert_eq!(recording.joint().by_late, BTreeMap::from([(0, 1), (1, 34), (2, 65)]));
+    let mut injection = seeded(&recording, 3);
+    let mut late = [0_u64; 4];
+    for number in 0..3_000 {
+        let woken = [Thread(1), Thread(2)];
+        for thread in woken {
+            let occasion = Occasion { number, by: 0, woken: &woken };
+            injection.enters(thread.0);
+            let draw = injection.draw(thread.0, SyncClass::BroadcastWait, Some(occasion));
+            late[thread.0 as usize] += u64::from(draw.duration_fs > 0);
+        }
+    }
+    // 65 of 100, within five standard deviations; what 3 had falls to nobody, for it does not wait.
+    assert!(late[1].abs_diff(1_950) <= 130, "{late:?}");
+    assert_eq!(late[2], 0);
+    let joint = &injection.recorded().unwrap().joint;
+    assert_eq!(joint.other_size, joint.left_out, "each of the 99 has one that 3 had");
+    assert!(joint.left_out.abs_diff(2_970) <= 28, "{joint:?}");
+}
+
+#[test]
 fn each_thread_has_its_own_rate_and_its_own_lateness() {
     // Thread 1 is late in one of four locks, thread 2 in all, thread 3 never locks.
     let mut made = Made(Vec::new());
