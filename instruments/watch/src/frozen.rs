@@ -71,6 +71,8 @@ pub(crate) struct ReceiverWindow {
     pub(crate) unread: Option<Unread>,
     pub(crate) stacks: BTreeMap<u32, Vec<u64>>,
     pub(crate) observed: Arc<Observed>,
+    /// What the first look at the receiver leaves out.
+    pub(crate) notes: Vec<String>,
     pub(crate) maps: MemoryMap,
 }
 

@@ -56,6 +56,8 @@ fn record(frozen: ReceiverWindow, staging: &Path) -> anyhow::Result<RunDir> {
     let more = json!({ "stream": frozen.observed.stream_words(), "late_ns": frozen.late_ns });
     let mut recording = begin(staging, "watch", &frozen.triggers, more, &frozen.stamps, frozen.records)?;
     observe::describe(&mut recording.manifest, &frozen.observed);
+    let notes = recording.manifest.asked["notes"].as_array_mut();
+    notes.into_iter().for_each(|notes| notes.extend(frozen.notes.iter().map(|note| note.as_str().into())));
     recording.manifest.analysis.get_or_insert_default().unread = frozen.unread;
     frozen.observed.conclude(&recording.run, &mut recording.manifest, window, frozen.maps, &frozen.stacks)?;
     recording.save_manifest()?;

@@ -52,6 +52,9 @@ const MANY_STACKS: usize = 8_000;
 const MOST_STAMPS: usize = 1 << 17;
 const MOST_EVENTS: usize = 1 << 19;
 
+/// Why a window begins later where an earlier incident has judged the packets before.
+const EARLIER: &str = "an earlier incident has judged what came before";
+
 /// Watches one receiver until it is asked to end.
 pub(crate) struct Watchman {
     pub(crate) settings: ReceiverSettings,
@@ -65,6 +68,7 @@ pub(crate) struct Watchman {
 enum Ended {
     Asked,
     ReceiverGone,
+    SocketGone,
     Anew(&'static str),
 }
 
@@ -119,11 +123,15 @@ impl Watchman {
         loop {
             let words = observed.stream_words();
             self.say(&format!("watching {words}"));
+            notes.iter().for_each(|note| self.say(note));
             self.publish(|state| (state.watched, state.words) = (true, words));
-            match Session::begin(self, Arc::new(observed), &mut silence, root)?.run(root)? {
+            match Session::begin(self, Arc::new(observed), notes.clone(), &mut silence, root)?.run(root)? {
                 (_, Ended::Asked) => return Ok(()),
-                (gone, Ended::ReceiverGone) => {
-                    let words = format!("{} is gone", gone.name);
+                (gone, ended @ (Ended::ReceiverGone | Ended::SocketGone)) => {
+                    let words = match ended {
+                        Ended::ReceiverGone => format!("{} is gone", gone.name),
+                        _ => format!("{} has closed its socket on port {}", gone.name, gone.port()),
+                    };
                     self.say(&words);
                     self.publish(|state| {
                         (state.watched, state.words, state.held_ns, state.silent) = (false, words, 0, false);
@@ -144,6 +152,8 @@ impl Watchman {
 struct Session<'a> {
     watchman: &'a Watchman,
     observed: Arc<Observed>,
+    /// What the first look at the receiver leaves out.
+    notes: Vec<String>,
     traced: Vec<u16>,
     tracer: Box<dyn Tracer>,
     flight: FlightRecorder,
@@ -159,12 +169,15 @@ struct Session<'a> {
     lost: TraceCounts,
     holes: Holes,
     counted: Option<Instant>,
+    /// The end of the latest window. What was late before is that incident's.
+    judged_until_ns: u64,
 }
 
 impl<'a> Session<'a> {
     fn begin(
         watchman: &'a Watchman,
         observed: Arc<Observed>,
+        notes: Vec<String>,
         silence: &'a mut Silence,
         root: &HostRoot,
     ) -> anyhow::Result<Self> {
@@ -199,8 +212,10 @@ impl<'a> Session<'a> {
             lost: TraceCounts::default(),
             holes: Holes::begin(0, now_ns),
             counted: None,
+            judged_until_ns: 0,
             watchman,
             observed,
+            notes,
             traced,
             tracer,
         })
@@ -223,6 +238,9 @@ impl<'a> Session<'a> {
             }
             if looked.elapsed() > LOOK {
                 looked = Instant::now();
+                if !self.observed.has_socket(root) {
+                    break Ended::SocketGone;
+                }
                 if let Some(why) = self.look(root)? {
                     break Ended::Anew(why);
                 }
@@ -290,12 +308,15 @@ impl<'a> Session<'a> {
         // A gap is shown from its beginning on.
         let since_ns =
             triggers.iter().map(Trigger::since_ns).min().map_or(0, |since_ns| since_ns.min(began_ns));
-        let start_ns =
+        let recorded_ns =
             since_ns.saturating_sub(window.before.as_nanos() as u64).max(self.flight.held_from_ns());
+        let is_taken = !asked && (recorded_ns..=began_ns).contains(&self.judged_until_ns);
+        let start_ns = if is_taken { self.judged_until_ns } else { recorded_ns };
         let end_ns = monotonic_ns().min(began_ns + window.after.as_nanos() as u64).max(start_ns);
+        self.judged_until_ns = self.judged_until_ns.max(end_ns);
         let mut snapshot = Snapshot::default();
         let counts = self.tracer.snapshot(&mut snapshot)?;
-        let (stamps, mut events) = self.flight.copy(start_ns, end_ns);
+        let (stamps, mut events) = self.flight.copy(recorded_ns, end_ns);
         events.extend(snapshot.open);
         let later = HostState::read(Some(self.observed.process.pid));
         let before = self.states.iter().rev().find(|(at_ns, _)| *at_ns <= start_ns).or(self.states.front());
@@ -315,7 +336,7 @@ impl<'a> Session<'a> {
                 clocks: Clocks::now(),
                 window: Window { start_ns: start_ns as i64, end_ns: end_ns as i64 },
                 before: window.before,
-                held_because: self.flight.held_because(),
+                held_because: if is_taken { EARLIER } else { self.flight.held_because() },
                 events,
                 names,
                 counts: TraceCounts {
@@ -331,6 +352,7 @@ impl<'a> Session<'a> {
             unread: self.flight.unread(end_ns, UNREAD_NS).or_else(|| self.queue.unread(end_ns)),
             stacks: snapshot.stacks,
             observed: Arc::clone(&self.observed),
+            notes: self.notes.clone(),
             maps: self.maps.clone(),
         };
         self.watchman.outbox.put(FrozenWindow::Receiver(Box::new(frozen)));

@@ -67,7 +67,7 @@ fn losses(out: &mut String, records: u64, outcomes: &Outcomes) {
     if records + failed + lost > 0 {
         let _ = writeln!(
             out,
-            "  {records} records lost, {failed} incidents not written, {lost} lost to a slow disk"
+            "  {records} records lost, {failed} incidents not written, {lost} lost while the writer was behind"
         );
     }
 }
