@@ -9,10 +9,13 @@ use quaver_store::run::RunDir;
 use serde_json::json;
 use std::path::Path;
 
-/// Writes and analyses it. A trigger by lateness alone is borne out by a late packet.
+/// Writes and analyses it. A trigger by lateness alone is borne out by a late packet, and so is one by a packet that waited, if that
+/// packet is held.
 pub(super) fn write(frozen: ReceiverWindow, staging: &Path) -> anyhow::Result<(RunDir, Findings)> {
     let only_late = frozen.triggers.iter().all(|trigger| trigger.reason == Reason::Late);
     let window = frozen.records.window;
+    let only_waited =
+        frozen.triggers.iter().all(|trigger| matches!(trigger.reason, Reason::Late | Reason::Held));
     let not_held = frozen.triggers.iter().any(|trigger| is_of_a_packet_outside(trigger, window));
     let gap = frozen.triggers.iter().find_map(|trigger| Some((trigger.amount, trigger.missing?)));
     let run = record(frozen, staging)?;
@@ -20,7 +23,7 @@ pub(super) fn write(frozen: ReceiverWindow, staging: &Path) -> anyhow::Result<(R
     let late_ns = summary.causes.iter().map(|cause| cause.time_ns).sum::<i64>() + summary.unexplained.time_ns;
     let found = Findings {
         leads: gap.and_then(|(gap_ns, missing)| of_gap(gap_ns, missing, late_ns)),
-        borne_out: !only_late || summary.lateness.packets > 0,
+        borne_out: summary.lateness.packets > 0 || !only_waited || not_held && !only_late,
         causes: summary.causes,
         unexplained_ns: summary.unexplained.time_ns,
         whole: "late time",
