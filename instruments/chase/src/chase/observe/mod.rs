@@ -425,6 +425,28 @@ mod tests {
     }
 
     #[test]
+    fn of_many_threads_those_are_followed_that_ran_most_often_and_they_stay() {
+        let place = tempfile::tempdir().unwrap();
+        let task = |id: u32, runs: u32| {
+            let folder = place.path().join(format!("proc/7/task/{id}"));
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("stat"), std::fs::read_to_string("/proc/self/stat").unwrap()).unwrap();
+            std::fs::write(folder.join("schedstat"), format!("1 1 {runs}\n")).unwrap();
+        };
+        (100..200).for_each(|id| task(id, id));
+        let root = HostRoot::at(place.path());
+        let process = ProcessIdentity { pid: 7, started_ticks: 0 };
+        let ids = |threads: &[ThreadFacts]| threads.iter().map(|thread| thread.id).collect::<Vec<_>>();
+        let (first, all) = followed_threads(&process, &[], &root);
+        assert_eq!((ids(&first), all), ((137..200).collect(), 100));
+        task(100, 1_000_000);
+        assert_eq!(ids(&followed_threads(&process, &first, &root).0), ids(&first));
+        std::fs::remove_dir_all(place.path().join("proc/7/task/150")).unwrap();
+        let expected: Vec<u32> = [100].into_iter().chain((137..200).filter(|id| *id != 150)).collect();
+        assert_eq!(ids(&followed_threads(&process, &first, &root).0), expected);
+    }
+
+    #[test]
     fn packets_are_filtered_by_address_only_where_all_sockets_share_it() {
         let address = |text: &str| text.parse::<IpAddr>().ok();
         let one = [socket("192.0.2.1:5000"), socket("192.0.2.1:5001"), socket("0.0.0.0:5002")];
