@@ -88,7 +88,11 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     while !writer.is_finished() && asked.elapsed() < LAST_INCIDENTS {
         std::thread::sleep(TICK);
     }
-    let lost = if writer.is_finished() { 0 } else { outbox.give_up("the disk took too long at the end") };
+    let lost = if writer.is_finished() {
+        0
+    } else {
+        outbox.give_up("it was not written within a minute of the end")
+    };
     if writer.is_finished() && quaver_waiting::join("the writer of incidents", writer)?.is_err() {
         quaver_instrument::tell!("quaver watch: the writer of incidents ended by a bug");
     }

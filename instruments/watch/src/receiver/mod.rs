@@ -453,7 +453,7 @@ mod tests {
         assert_eq!(span(&[held], 0, 900), [700, 900, 1_100], "another glitch was before 900");
         assert_eq!((span(&[held], 0, 600), span(&[held], 950, 900)), ([700, 700, 1_100], [950, 950, 1_100]));
         let known_late = Trigger::new(Reason::Late, 890, 50);
-        assert_eq!(span(&[held, known_late], 0, 900), [700, 700, 1_100], "not judged without its own packet");
+        assert_eq!(span(&[held, known_late], 0, 900), [590, 590, 1_100], "not judged without its own packet");
         let gap = Trigger::new(Reason::Gap, 1_000, 200);
         assert_eq!(span(&[gap], 0, 850), [500, 850, 1_100]);
     }

@@ -275,6 +275,7 @@ impl<'a> Session<'a> {
         if end_ns <= recorder.held_from_ns() {
             let name = &settings.name;
             quaver_instrument::tell!("quaver watch: {name}: a trigger was not kept: its records are gone");
+            board.give_back();
             board.outcomes(&subject, |outcomes| outcomes.suppressed += 1);
             return Ok(());
         }
