@@ -239,7 +239,10 @@ impl<'a> Session<'a> {
             if looked.elapsed() > LOOK {
                 looked = Instant::now();
                 if !self.observed.has_socket(root) {
-                    break Ended::SocketGone;
+                    // A process that ends closes its sockets first.
+                    std::thread::sleep(TICK);
+                    let lives = self.observed.process.lives(root);
+                    break if lives { Ended::SocketGone } else { Ended::ReceiverGone };
                 }
                 if let Some(why) = self.look(root)? {
                     break Ended::Anew(why);
