@@ -15,6 +15,7 @@ use quaver_instrument::interrupt::Interrupt;
 use rustix::fs::{FlockOperation, flock};
 use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGHUP, SIGUSR1};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,11 +27,13 @@ use std::time::{Duration, Instant};
 const TICK: Duration = Duration::from_millis(100);
 /// Time that frozen windows get to be written once the watch is asked to end.
 const LAST_INCIDENTS: Duration = Duration::from_secs(60);
-/// Time over which the CPU share is taken.
+/// Time over which the CPU share is taken, and between two looks at the CPU time.
 const COST: Duration = Duration::from_secs(10);
+const COST_LOOK: Duration = Duration::from_secs(1);
 
 /// Watches until SIGTERM or Ctrl-C.
 pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
+    let began = Instant::now();
     let mut settings = Arc::new(Settings::read(file)?);
     let access = serve::Access::read(&settings.metrics_access)?;
     let interrupt = Interrupt::catch_but_hangup()?;
@@ -47,7 +50,7 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     let (orders, ordered) = channel();
     let writer = start_writer(keeper, &outbox, ordered)?;
     let mut team = Team::start(&settings, &board, &outbox)?;
-    let mut cost = CostWatch::start();
+    let mut cost = CostWatch::start(began, &board);
     while !interrupt.requested() {
         std::thread::sleep(TICK);
         if trigger.swap(false, Ordering::Relaxed) {
@@ -85,11 +88,15 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     while !writer.is_finished() && asked.elapsed() < LAST_INCIDENTS {
         std::thread::sleep(TICK);
     }
-    let lost = if writer.is_finished() { 0 } else { outbox.give_up("the disk took too long at the end") };
+    let lost = if writer.is_finished() {
+        0
+    } else {
+        outbox.give_up("it was not written within a minute of the end")
+    };
     if writer.is_finished() && quaver_waiting::join("the writer of incidents", writer)?.is_err() {
         quaver_instrument::tell!("quaver watch: the writer of incidents ended by a bug");
     }
-    cost.measure(&board, f64::INFINITY);
+    cost.measure(&board);
     quaver_instrument::results::to_stdout(serve::last_words(&board).as_bytes())?;
     Ok(if lost > 0 { ExitCode::Output } else { ExitCode::Done })
 }
@@ -212,8 +219,10 @@ impl Team {
 
 /// CPU time and memory of this process.
 struct CostWatch {
-    since: Instant,
-    cpu_ns: u64,
+    /// CPU time at the latest instants, the oldest first.
+    looks: VecDeque<(Instant, u64)>,
+    /// When it was last compared with the limit.
+    judged: Instant,
     above: bool,
 }
 
@@ -229,30 +238,45 @@ fn resident_bytes() -> u64 {
 }
 
 impl CostWatch {
-    fn start() -> Self {
-        Self { since: Instant::now(), cpu_ns: cpu_ns(), above: false }
+    /// `began` is when the program did.
+    fn start(began: Instant, board: &Board) -> Self {
+        let mut watch = Self { looks: VecDeque::from([(began, 0)]), judged: began, above: false };
+        watch.measure(board);
+        watch
     }
 
     fn tick(&mut self, board: &Board, most_percent: f64) {
-        if self.since.elapsed() >= COST {
-            self.measure(board, most_percent);
+        if self.looks.back().is_some_and(|(at, _)| at.elapsed() < COST_LOOK) {
+            return;
         }
-    }
-
-    fn measure(&mut self, board: &Board, most_percent: f64) {
-        let now_ns = cpu_ns();
-        let percent = (now_ns - self.cpu_ns) as f64 / self.since.elapsed().as_nanos() as f64 * 100.0;
-        let seconds = self.since.elapsed().as_secs_f64();
-        (self.since, self.cpu_ns) = (Instant::now(), now_ns);
-        board.set_cost(|cost| {
-            (cost.cpu_ns, cost.cpu_percent, cost.resident_bytes) = (now_ns, percent, resident_bytes());
-        });
+        let percent = self.measure(board);
+        if self.judged.elapsed() < COST {
+            return;
+        }
+        self.judged = Instant::now();
         let above = percent > most_percent;
         if above && !self.above {
+            let seconds = COST.as_secs();
             quaver_instrument::tell!(
-                "quaver watch: its own CPU time was {percent:.1} % in {seconds:.0} s, above the {most_percent} % of limits.cpu_percent"
+                "quaver watch: its own CPU time was {percent:.1} % in {seconds} s, above the {most_percent} % of limits.cpu_percent"
             );
         }
         self.above = above;
+    }
+
+    /// Publishes the cost up to now; the answer is the share of a CPU.
+    fn measure(&mut self, board: &Board) -> f64 {
+        let (now, now_ns) = (Instant::now(), cpu_ns());
+        self.looks.push_back((now, now_ns));
+        while self.looks.len() > 2 && self.looks[1].0.elapsed() >= COST {
+            self.looks.pop_front();
+        }
+        let (since, since_ns) = self.looks[0];
+        let elapsed_ns = now.duration_since(since).as_nanos().max(1);
+        let percent = (now_ns - since_ns) as f64 / elapsed_ns as f64 * 100.0;
+        board.set_cost(|cost| {
+            (cost.cpu_ns, cost.cpu_percent, cost.resident_bytes) = (now_ns, percent, resident_bytes());
+        });
+        percent
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::board::Subject;
 use crate::judge::Trigger;
-use quaver_abi::record::{EventRecord, StampRecord};
+use quaver_abi::record::{EventKind, EventRecord, StampRecord};
 use quaver_analysis::model::{Circumstances, Names, Unread};
 use quaver_chase::chase::observe::Observed;
 use quaver_clock::{monotonic_ns, realtime_ns};
@@ -71,6 +71,8 @@ pub(crate) struct ReceiverWindow {
     pub(crate) unread: Option<Unread>,
     pub(crate) stacks: BTreeMap<u32, Vec<u64>>,
     pub(crate) observed: Arc<Observed>,
+    /// What the first look at the receiver leaves out.
+    pub(crate) notes: Vec<String>,
     pub(crate) maps: MemoryMap,
 }
 
@@ -121,6 +123,24 @@ pub(crate) struct ThreadsWindow {
     pub(crate) records: WindowRecords,
 }
 
+impl ThreadsWindow {
+    /// Whether this watch itself had the CPU for most of the wait.
+    pub(crate) fn is_own_doing(&self) -> bool {
+        let WindowRecords { events, circumstances, .. } = &self.records;
+        let wait = &self.wait;
+        let since_ns = wait.at_ns.saturating_sub(wait.wait_ns);
+        let is_own = |event: &&EventRecord| {
+            event.kind == EventKind::Thread as u8
+                && event.cpu == wait.cpu
+                && circumstances.own_threads.contains(&event.id)
+        };
+        let within =
+            |event: &EventRecord| event.end_ns.min(wait.at_ns).saturating_sub(event.start_ns.max(since_ns));
+        let own_ns: u64 = events.iter().filter(is_own).map(within).sum();
+        wait.lock.is_none() && own_ns > wait.wait_ns / 2
+    }
+}
+
 /// A wait for a CPU, or for a lock, above its table's limit, as the kernel's program saw it end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LongWait {
@@ -145,4 +165,41 @@ pub(crate) struct LockWait {
     pub(crate) waker: u32,
     pub(crate) waker_process: u32,
     pub(crate) waker_comm: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::Reason;
+
+    #[test]
+    fn a_wait_is_the_watchs_own_doing_where_its_threads_had_that_cpu_for_most_of_it() {
+        // A wait from 1 to 9 us on CPU 1, and a run from 2 us on.
+        let window = |id, cpu, end_ns| {
+            let kind = EventKind::Thread as u8;
+            let event = EventRecord { start_ns: 2_000, end_ns, id, cpu, kind, ..EventRecord::default() };
+            ThreadsWindow {
+                name: "a".to_owned(),
+                trigger: Trigger::new(Reason::Waited, 9_000, 8_000),
+                limit_ns: 1,
+                wait: LongWait { at_ns: 9_000, wait_ns: 8_000, cpu: 1, ..LongWait::default() },
+                long_waits: 1,
+                records: WindowRecords {
+                    clocks: Clocks::now(),
+                    window: Window { start_ns: 0, end_ns: 10_000 },
+                    before: Duration::ZERO,
+                    held_because: "",
+                    events: vec![event],
+                    names: Names::default(),
+                    counts: TraceCounts::default(),
+                    blind: Vec::new(),
+                    circumstances: Circumstances { own_threads: vec![7], ..Circumstances::default() },
+                    host: Arc::new(HostFacts::default()),
+                },
+            }
+        };
+        let is_own = |id, cpu, end_ns| window(id, cpu, end_ns).is_own_doing();
+        assert_eq!([is_own(7, 1, 6_001), is_own(7, 1, 6_000)], [true, false], "above half of it");
+        assert_eq!([is_own(8, 1, 9_500), is_own(7, 0, 9_500)], [false, false], "another thread, or CPU");
+    }
 }

@@ -71,12 +71,54 @@ impl<T> Waiting<T> {
     }
 }
 
+/// What is being written.
+struct InHand {
+    label: Label,
+    since: Instant,
+    /// It was said that this takes long.
+    said: bool,
+    writer: WriterTime,
+}
+
+/// Time of the thread that writes, as the kernel counts it (proc(5), `schedstat`).
+struct WriterTime {
+    thread: i32,
+    ran_ns: u64,
+    waited_ns: u64,
+}
+
+impl WriterTime {
+    fn of(thread: i32) -> Self {
+        let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).unwrap_or_default();
+        let mut counts = text.split_whitespace().map(|count| count.parse().unwrap_or(0));
+        Self { thread, ran_ns: counts.next().unwrap_or(0), waited_ns: counts.next().unwrap_or(0) }
+    }
+
+    /// What has taken `all` since, for people.
+    fn words(&self, all: Duration) -> String {
+        let now = Self::of(self.thread);
+        let ran = Duration::from_nanos(now.ran_ns.saturating_sub(self.ran_ns));
+        let waited = Duration::from_nanos(now.waited_ns.saturating_sub(self.waited_ns));
+        slow_words(ran, waited, all.saturating_sub(ran + waited))
+    }
+}
+
+/// Where the time of a slow incident went, and what to do about the largest part.
+fn slow_words(ran: Duration, waited: Duration, disk: Duration) -> String {
+    let remedy = match ran.max(waited).max(disk) {
+        most if most == disk => "see whether the disk of `directory` is slow",
+        most if most == ran => "a shorter `window` has less to analyse",
+        _ => "other programs have the CPUs",
+    };
+    let [ran, waited, disk] = [ran, waited, disk].map(|time| time.as_secs_f64());
+    format!("{ran:.1} s of analysis, {waited:.1} s without a CPU, {disk:.1} s for the disk: {remedy}")
+}
+
 /// What the lock guards.
 struct Inner {
     waiting: Waiting<FrozenWindow>,
     most_bytes: u64,
-    /// What is being written, since when, and whether it was said that this takes long.
-    in_hand: Option<(Label, Instant, bool)>,
+    in_hand: Option<InHand>,
     ended: bool,
 }
 
@@ -143,7 +185,9 @@ impl Outbox {
         drop(self.changed.wait_while(inner, is_idle).unwrap_or_else(PoisonError::into_inner));
         let entry = self.change(|inner| {
             let entry = inner.waiting.0.pop_front()?;
-            inner.in_hand = Some((entry.label.clone(), Instant::now(), false));
+            let writer = WriterTime::of(rustix::thread::gettid().as_raw_nonzero().get());
+            let label = entry.label.clone();
+            inner.in_hand = Some(InHand { label, since: Instant::now(), said: false, writer });
             Some(entry)
         })?;
         if is_asked(&entry.label.triggers) {
@@ -156,11 +200,12 @@ impl Outbox {
     pub(crate) fn look(&self) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let count = inner.waiting.0.len();
-        let Some((label, since, said)) = &mut inner.in_hand else { return };
-        if since.elapsed() > SLOW && !std::mem::replace(said, true) {
-            let (name, slow) = (label.subject.name(), SLOW.as_secs());
+        let Some(hand) = &mut inner.in_hand else { return };
+        if hand.since.elapsed() > SLOW && !std::mem::replace(&mut hand.said, true) {
+            let (name, slow) = (hand.label.subject.name(), SLOW.as_secs());
+            let words = hand.writer.words(hand.since.elapsed());
             quaver_instrument::tell!(
-                "quaver watch: {name}: writing an incident takes more than {slow} s: is the disk of `directory` slow? \
+                "quaver watch: {name}: writing an incident takes more than {slow} s ({words}). \
                  Watching goes on, and {count} windows wait"
             );
         }
@@ -175,7 +220,7 @@ impl Outbox {
     /// Lets all go that is not written, and says of each that it is lost. The answer is their number.
     pub(crate) fn give_up(&self, why: &str) -> usize {
         let labels = self.change(|inner| {
-            let in_hand = inner.in_hand.take().map(|(label, ..)| label);
+            let in_hand = inner.in_hand.take().map(|hand| hand.label);
             let waiting = inner.waiting.0.drain(..).map(|entry| entry.label);
             in_hand.into_iter().chain(waiting).collect::<Vec<_>>()
         });
@@ -215,6 +260,18 @@ mod tests {
         let losses = [trigger(Reason::Losses, 5), trigger(Reason::Losses, 9)];
         assert_eq!(put(&[("a", losses[0]), ("a", losses[1])], 1), (vec![1], vec![losses[0]]));
         assert_eq!(put(&[("a", late), ("a", late)], 1), (vec![0], vec![late]), "of equals the first");
+    }
+
+    #[test]
+    fn a_slow_incident_names_what_it_waited_for() {
+        let words = |ms: [u64; 3]| {
+            let [ran, waited, disk] = ms.map(Duration::from_millis);
+            slow_words(ran, waited, disk)
+        };
+        let disk = "0.2 s of analysis, 0.1 s without a CPU, 9.7 s for the disk: see whether the disk of `directory` is slow";
+        assert_eq!(words([200, 100, 9_700]), disk);
+        assert!(words([9_000, 600, 400]).ends_with("a shorter `window` has less to analyse"));
+        assert!(words([3_000, 6_000, 1_000]).ends_with("other programs have the CPUs"));
     }
 
     #[test]

@@ -165,7 +165,13 @@ pub(super) struct Findings {
 pub(super) struct Nothing {
     /// In place of a leading cause.
     cause: &'static str,
-    words: &'static str,
+    words: String,
+}
+
+impl Nothing {
+    fn of(cause: &'static str, words: impl Into<String>) -> Self {
+        Self { cause, words: words.into() }
+    }
 }
 
 impl Findings {
@@ -182,7 +188,7 @@ impl Findings {
     /// The leading cause with its share and its remedy, in one line.
     fn told(&self) -> String {
         if let Some(leads) = &self.leads {
-            return leads.words.to_owned();
+            return leads.words.clone();
         }
         match self.causes.first().filter(|_| self.leading() != UNEXPLAINED) {
             Some(cause) => {
@@ -191,7 +197,7 @@ impl Findings {
                 format!("{:.0} % {} ({}){remedy}", cause.share * 100.0, cause.name, cause.source)
             }
             None if self.unexplained_ns > 0 => format!("most of the {} is unexplained", self.whole),
-            None => self.nothing.words.to_owned(),
+            None => self.nothing.words.clone(),
         }
     }
 
@@ -267,7 +273,7 @@ mod tests {
     #[test]
     fn what_is_not_explained_has_a_name_of_its_own() {
         let found = |unexplained_ns, cause| {
-            let nothing = Nothing { cause, words: "w" };
+            let nothing = Nothing::of(cause, "w");
             let found = Findings {
                 leads: None,
                 borne_out: true,

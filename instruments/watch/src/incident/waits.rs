@@ -18,7 +18,7 @@ pub(super) fn write(frozen: ThreadsWindow, staging: &Path) -> anyhow::Result<(Ru
         causes: summary.causes,
         unexplained_ns: summary.unexplained.time_ns,
         whole: "wait",
-        nothing: Nothing { cause: "none", words: "the wait has no length" },
+        nothing: Nothing::of("none", "the wait has no length"),
     };
     Ok((run, found))
 }

@@ -6,7 +6,7 @@ mod silence;
 mod unread;
 
 use crate::board::{Board, ReceiverState};
-use crate::config::{ReceiverSettings, Settings};
+use crate::config::{ReceiverSettings, Settings, WindowSettings};
 use crate::flight::{FlightRecorder, Snapshot};
 use crate::frozen::{Clocks, FrozenWindow, ReceiverWindow, WindowRecords};
 use crate::judge::{Judge, Reason, Trigger};
@@ -52,6 +52,9 @@ const MANY_STACKS: usize = 8_000;
 const MOST_STAMPS: usize = 1 << 17;
 const MOST_EVENTS: usize = 1 << 19;
 
+/// Why a window begins later where an earlier incident has judged the packets before.
+const EARLIER: &str = "an earlier incident has judged what came before";
+
 /// Watches one receiver until it is asked to end.
 pub(crate) struct Watchman {
     pub(crate) settings: ReceiverSettings,
@@ -65,6 +68,7 @@ pub(crate) struct Watchman {
 enum Ended {
     Asked,
     ReceiverGone,
+    SocketGone,
     Anew(&'static str),
 }
 
@@ -119,11 +123,15 @@ impl Watchman {
         loop {
             let words = observed.stream_words();
             self.say(&format!("watching {words}"));
+            notes.iter().for_each(|note| self.say(note));
             self.publish(|state| (state.watched, state.words) = (true, words));
-            match Session::begin(self, Arc::new(observed), &mut silence, root)?.run(root)? {
+            match Session::begin(self, Arc::new(observed), notes.clone(), &mut silence, root)?.run(root)? {
                 (_, Ended::Asked) => return Ok(()),
-                (gone, Ended::ReceiverGone) => {
-                    let words = format!("{} is gone", gone.name);
+                (gone, ended @ (Ended::ReceiverGone | Ended::SocketGone)) => {
+                    let words = match ended {
+                        Ended::ReceiverGone => format!("{} is gone", gone.name),
+                        _ => format!("{} has closed its socket on port {}", gone.name, gone.port()),
+                    };
                     self.say(&words);
                     self.publish(|state| {
                         (state.watched, state.words, state.held_ns, state.silent) = (false, words, 0, false);
@@ -144,6 +152,8 @@ impl Watchman {
 struct Session<'a> {
     watchman: &'a Watchman,
     observed: Arc<Observed>,
+    /// What the first look at the receiver leaves out.
+    notes: Vec<String>,
     traced: Vec<u16>,
     tracer: Box<dyn Tracer>,
     flight: FlightRecorder,
@@ -159,12 +169,15 @@ struct Session<'a> {
     lost: TraceCounts,
     holes: Holes,
     counted: Option<Instant>,
+    /// The end of the latest window. What was late before is that incident's.
+    judged_until_ns: u64,
 }
 
 impl<'a> Session<'a> {
     fn begin(
         watchman: &'a Watchman,
         observed: Arc<Observed>,
+        notes: Vec<String>,
         silence: &'a mut Silence,
         root: &HostRoot,
     ) -> anyhow::Result<Self> {
@@ -199,8 +212,10 @@ impl<'a> Session<'a> {
             lost: TraceCounts::default(),
             holes: Holes::begin(0, now_ns),
             counted: None,
+            judged_until_ns: 0,
             watchman,
             observed,
+            notes,
             traced,
             tracer,
         })
@@ -223,6 +238,12 @@ impl<'a> Session<'a> {
             }
             if looked.elapsed() > LOOK {
                 looked = Instant::now();
+                if !self.observed.has_socket(root) {
+                    // A process that ends closes its sockets first.
+                    std::thread::sleep(TICK);
+                    let lives = self.observed.process.lives(root);
+                    break if lives { Ended::SocketGone } else { Ended::ReceiverGone };
+                }
                 if let Some(why) = self.look(root)? {
                     break Ended::Anew(why);
                 }
@@ -286,16 +307,13 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         let window = &self.watchman.all.window;
-        let began_ns = triggers.first().map_or(0, |trigger| trigger.at_ns);
-        // A gap is shown from its beginning on.
-        let since_ns =
-            triggers.iter().map(Trigger::since_ns).min().map_or(0, |since_ns| since_ns.min(began_ns));
-        let start_ns =
-            since_ns.saturating_sub(window.before.as_nanos() as u64).max(self.flight.held_from_ns());
-        let end_ns = monotonic_ns().min(began_ns + window.after.as_nanos() as u64).max(start_ns);
+        let judged_until_ns = if asked { 0 } else { self.judged_until_ns };
+        let held = (self.flight.held_from_ns(), monotonic_ns());
+        let Span { recorded_ns, start_ns, end_ns } = Span::of(&triggers, window, held, judged_until_ns);
+        self.judged_until_ns = self.judged_until_ns.max(end_ns);
         let mut snapshot = Snapshot::default();
         let counts = self.tracer.snapshot(&mut snapshot)?;
-        let (stamps, mut events) = self.flight.copy(start_ns, end_ns);
+        let (stamps, mut events) = self.flight.copy(recorded_ns, end_ns);
         events.extend(snapshot.open);
         let later = HostState::read(Some(self.observed.process.pid));
         let before = self.states.iter().rev().find(|(at_ns, _)| *at_ns <= start_ns).or(self.states.front());
@@ -315,7 +333,7 @@ impl<'a> Session<'a> {
                 clocks: Clocks::now(),
                 window: Window { start_ns: start_ns as i64, end_ns: end_ns as i64 },
                 before: window.before,
-                held_because: self.flight.held_because(),
+                held_because: if start_ns > recorded_ns { EARLIER } else { self.flight.held_because() },
                 events,
                 names,
                 counts: TraceCounts {
@@ -331,6 +349,7 @@ impl<'a> Session<'a> {
             unread: self.flight.unread(end_ns, UNREAD_NS).or_else(|| self.queue.unread(end_ns)),
             stacks: snapshot.stacks,
             observed: Arc::clone(&self.observed),
+            notes: self.notes.clone(),
             maps: self.maps.clone(),
         };
         self.watchman.outbox.put(FrozenWindow::Receiver(Box::new(frozen)));
@@ -383,6 +402,62 @@ impl<'a> Session<'a> {
     }
 }
 
+/// What an incident has of the flight recorder.
+#[derive(Debug, PartialEq)]
+struct Span {
+    /// Records from then on.
+    recorded_ns: u64,
+    /// Packets from then on are judged.
+    start_ns: u64,
+    end_ns: u64,
+}
+
+impl Span {
+    /// The window around triggers within what is held. Packets up to `judged_until_ns` are an earlier incident's, unless a trigger
+    /// is among them.
+    fn of(
+        triggers: &[Trigger],
+        window: &WindowSettings,
+        (held_from_ns, now_ns): (u64, u64),
+        judged_until_ns: u64,
+    ) -> Self {
+        let began_ns = triggers.first().map_or(0, |trigger| trigger.at_ns);
+        let earliest_ns = triggers.iter().map(|trigger| trigger.at_ns).min().unwrap_or(began_ns);
+        // A gap is shown from its beginning on.
+        let since_ns =
+            triggers.iter().map(Trigger::since_ns).min().map_or(0, |since_ns| since_ns.min(began_ns));
+        let recorded_ns = since_ns.saturating_sub(window.before.as_nanos() as u64).max(held_from_ns);
+        let is_judged = (recorded_ns..=earliest_ns).contains(&judged_until_ns);
+        let start_ns = if is_judged { judged_until_ns } else { recorded_ns };
+        let end_ns = now_ns.min(began_ns + window.after.as_nanos() as u64).max(start_ns);
+        Self { recorded_ns, start_ns, end_ns }
+    }
+}
+
 fn monotonic_ns() -> u64 {
     quaver_clock::monotonic_ns().unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_judged_in_one_incident_alone_and_its_seconds_before_are_recorded() {
+        let ns = Duration::from_nanos;
+        let window = WindowSettings { before: ns(300), after: ns(100), memory_mib: 1 };
+        let span = |triggers: &[Trigger], held_from_ns, judged_until_ns| {
+            let Span { recorded_ns, start_ns, end_ns } =
+                Span::of(triggers, &window, (held_from_ns, 2_000), judged_until_ns);
+            [recorded_ns, start_ns, end_ns]
+        };
+        let held = Trigger::new(Reason::Held, 1_000, 50);
+        assert_eq!(span(&[held], 0, 0), [700, 700, 1_100], "the first one");
+        assert_eq!(span(&[held], 0, 900), [700, 900, 1_100], "another glitch was before 900");
+        assert_eq!((span(&[held], 0, 600), span(&[held], 950, 900)), ([700, 700, 1_100], [950, 950, 1_100]));
+        let known_late = Trigger::new(Reason::Late, 890, 50);
+        assert_eq!(span(&[held, known_late], 0, 900), [590, 590, 1_100], "not judged without its own packet");
+        let gap = Trigger::new(Reason::Gap, 1_000, 200);
+        assert_eq!(span(&[gap], 0, 850), [500, 850, 1_100]);
+    }
 }

@@ -71,7 +71,7 @@ fn incidents(out: &mut String, of: &Rows<'_, ReceiverState>) {
     of.counter(out, "quaver_watch_unconfirmed_triggers", help, |state| state.outcomes.unconfirmed);
     let help = "Incidents that could not be written.";
     of.counter(out, "quaver_watch_failed_incidents", help, |state| state.outcomes.failed);
-    let help = "Incidents lost because a slow disk held up the writer.";
+    let help = "Incidents lost because the writer of incidents was behind.";
     of.counter(out, "quaver_watch_lost_incidents", help, |state| state.outcomes.lost);
 }
 

@@ -49,7 +49,7 @@ pub(super) fn page(figures: &Figures) -> String {
     }
     let _ = writeln!(
         out,
-        "own cost: {:.2} % of a CPU lately, {:.1} s in all, {:.1} MiB of memory, {:.1} MiB on disk",
+        "own cost without BPF programs: {:.2} % of a CPU lately, {:.1} s in all, {:.1} MiB of memory, {:.1} MiB on disk",
         cost.cpu_percent,
         cost.cpu_ns as f64 / 1e9,
         mib(cost.resident_bytes),
@@ -67,7 +67,7 @@ fn losses(out: &mut String, records: u64, outcomes: &Outcomes) {
     if records + failed + lost > 0 {
         let _ = writeln!(
             out,
-            "  {records} records lost, {failed} incidents not written, {lost} lost to a slow disk"
+            "  {records} records lost, {failed} incidents not written, {lost} lost while the writer was behind"
         );
     }
 }

@@ -79,6 +79,6 @@ fn incidents(out: &mut String, of: &Rows<'_, ThreadsState>) {
     of.counter(out, "quaver_watch_suppressed_wait_triggers", help, |state| state.outcomes.suppressed);
     let help = "Incidents of a wait that could not be written.";
     of.counter(out, "quaver_watch_failed_wait_incidents", help, |state| state.outcomes.failed);
-    let help = "Incidents of a wait lost because a slow disk held up the writer.";
+    let help = "Incidents of a wait lost because the writer of incidents was behind.";
     of.counter(out, "quaver_watch_lost_wait_incidents", help, |state| state.outcomes.lost);
 }

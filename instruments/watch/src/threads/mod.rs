@@ -11,7 +11,7 @@ mod waits;
 
 use crate::board::{Board, Subject, ThreadsState};
 use crate::config::{Settings, ThreadsSettings};
-use crate::frozen::{FrozenWindow, ThreadsWindow};
+use crate::frozen::{FrozenWindow, LongWait, ThreadsWindow};
 use crate::judge::{Histogram, Reason, Trigger};
 use crate::outbox::Outbox;
 use group::ControlGroup;
@@ -241,9 +241,9 @@ impl<'a> Session<'a> {
     fn take_long(&mut self) -> anyhow::Result<()> {
         let Some(recorder) = &mut self.recorder else { return Ok(()) };
         recorder.read(self.pending.is_empty())?;
-        for wait in self.counter.take_long()? {
-            self.pending.add(wait);
-        }
+        // The watch's own threads give way on purpose.
+        let of_others = |wait: &LongWait| wait.process != std::process::id();
+        self.counter.take_long()?.into_iter().filter(of_others).for_each(|wait| self.pending.add(wait));
         let until_ns = monotonic_ns().unsigned_abs().saturating_sub(SETTLE.as_nanos() as u64);
         self.freeze_until(until_ns, until_ns)
     }
@@ -275,6 +275,7 @@ impl<'a> Session<'a> {
         if end_ns <= recorder.held_from_ns() {
             let name = &settings.name;
             quaver_instrument::tell!("quaver watch: {name}: a trigger was not kept: its records are gone");
+            board.give_back();
             board.outcomes(&subject, |outcomes| outcomes.suppressed += 1);
             return Ok(());
         }
@@ -288,6 +289,15 @@ impl<'a> Session<'a> {
             long_waits,
             records: recorder.freeze(start_ns, end_ns, all.window.before)?,
         };
+        if frozen.is_own_doing() {
+            let (name, words) = (&frozen.name, frozen.trigger);
+            quaver_instrument::tell!(
+                "quaver watch: {name}: {words}, for most of which this watch had that CPU: no incident is made of it"
+            );
+            board.give_back();
+            board.outcomes(&subject, |outcomes| outcomes.suppressed += 1);
+            return Ok(());
+        }
         self.watch.outbox.put(FrozenWindow::Threads(Box::new(frozen)));
         Ok(())
     }
@@ -304,12 +314,12 @@ fn bits(tables: &[ThreadsSettings], grouped: bool, cpu: u16) -> u32 {
 /// `waits of the threads of /sys/fs/cgroup/audio.slice on CPUs 2, 3`.
 fn words(table: &ThreadsSettings, group: Option<&str>) -> String {
     let of = group.map_or("all threads".to_owned(), |path| format!("the threads of {path}"));
-    let of = if table.lock.is_some() { format!("{of}, also for locks,") } else { of };
+    let locks = if table.lock.is_some() { ", also for locks" } else { "" };
     let cpus: Vec<String> = table.cpus.iter().flatten().map(u16::to_string).collect();
     match cpus.len() {
-        0 => format!("waits of {of}"),
-        1 => format!("waits of {of} on CPU {}", cpus[0]),
-        _ => format!("waits of {of} on CPUs {}", cpus.join(", ")),
+        0 => format!("waits of {of}{locks}"),
+        1 => format!("waits of {of} on CPU {}{locks}", cpus[0]),
+        _ => format!("waits of {of} on CPUs {}{locks}", cpus.join(", ")),
     }
 }
 

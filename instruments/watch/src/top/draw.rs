@@ -1,37 +1,34 @@
-//! How it looks: receivers, the lateness of the chosen one over time, causes of late time, and incidents.
+//! How it looks: receivers and tables of threads, the times of the chosen one, their causes, and incidents.
 
 use super::history::{History, LATELY_S, bound, incident_lines, incidents, time_of_day};
-use crate::board::{Figures, ReceiverState};
+use crate::board::{Figures, Outcomes};
 use crate::judge::BOUNDS_US;
 use quaver_screen::parts::{beside, columns, headed, in_ascii, lines, right, split, text};
 use quaver_screen::{Buffer, Color, Key, Look, Moment, Picture, Rect, Style};
 use quaver_view::{Cell, bar};
 
-/// Columns of figures beside a receiver's name, which has the rest.
-const FIGURES: [(&str, u16); 7] = [
-    ("packets/s", 10),
-    ("missing", 8),
-    ("dropped", 8),
-    ("late p50", 10),
-    ("p99", 10),
-    ("largest", 10),
-    ("incidents", 10),
-];
+/// Columns of figures beside a name, which has the rest.
+const WIDTHS: [u16; 7] = [10, 8, 8, 10, 10, 10, 10];
+/// Their names, for a receiver and for a table of threads.
+const OF_RECEIVERS: [&str; 7] =
+    ["packets/s", "missing", "dropped", "late p50", "p99", "largest", "incidents"];
+const OF_THREADS: [&str; 7] = ["waits/s", "", "", "wait p50", "p99", "largest", "incidents"];
 /// Fewest columns of a name.
 const NAME: u16 = 14;
 /// Columns of a cause, and of its time with its share.
 const CAUSE: u16 = 24;
 const TIME: u16 = 18;
 
-const HELP: [&str; 13] = [
+const HELP: [&str; 14] = [
     "q, Ctrl-C    end; the watch goes on",
     "p            hold the picture",
-    "Tab, up/down another receiver",
+    "Tab, up/down another receiver or table of threads",
     "left/right   another time: up to 15 minutes back",
     "?            back",
     "",
     "Rates, losses and quantiles are of the last 10 s.",
     "Late is a packet by the learned pace of its stream.",
+    "A wait is a thread's for a CPU.",
     "Quantiles are bounds of the watch's buckets.",
     "Missing: by number. Dropped: by this host.",
     "Incidents count those alike that were counted in one.",
@@ -42,17 +39,45 @@ const HELP: [&str; 13] = [
 /// What is looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Choice {
-    /// Place of the receiver; the first that is watched unless the user chose.
-    receiver: Option<usize>,
+    /// Place among receivers and tables of threads; the first that is watched unless the user chose.
+    row: Option<usize>,
     /// Answers before the newest.
     back: usize,
 }
 
 impl Choice {
-    fn chosen(self, now: &Figures) -> usize {
-        let watched = || now.receivers.values().position(|state| state.watched).unwrap_or(0);
-        self.receiver.unwrap_or_else(watched).min(now.receivers.len().saturating_sub(1))
+    fn chosen(self, rows: &[Row<'_>]) -> usize {
+        let watched = || rows.iter().position(|row| row.watched).unwrap_or(0);
+        self.row.unwrap_or_else(watched).min(rows.len().saturating_sub(1))
     }
+}
+
+/// A receiver, or a table of threads.
+struct Row<'a> {
+    name: &'a str,
+    watched: bool,
+    words: &'a str,
+    outcomes: &'a Outcomes,
+    of_threads: bool,
+}
+
+/// All of an answer: receivers come first.
+fn rows(now: &Figures) -> Vec<Row<'_>> {
+    let receivers = now.receivers.iter().map(|(name, state)| Row {
+        name,
+        watched: state.watched,
+        words: &state.words,
+        outcomes: &state.outcomes,
+        of_threads: false,
+    });
+    let threads = now.threads.iter().map(|(name, state)| Row {
+        name,
+        watched: state.watched,
+        words: &state.words,
+        outcomes: &state.outcomes,
+        of_threads: true,
+    });
+    receivers.chain(threads).collect()
 }
 
 impl Picture for History {
@@ -76,10 +101,11 @@ impl Picture for History {
 
     fn press(&self, key: Key, choice: &mut Choice) {
         let Some(now) = self.newest() else { return };
-        let (chosen, receivers) = (choice.chosen(now), now.receivers.len().max(1));
+        let rows = rows(now);
+        let (chosen, count) = (choice.chosen(&rows), rows.len().max(1));
         match key {
-            Key::Tab | Key::Down => choice.receiver = Some((chosen + 1) % receivers),
-            Key::BackTab | Key::Up => choice.receiver = Some((chosen + receivers - 1) % receivers),
+            Key::Tab | Key::Down => choice.row = Some((chosen + 1) % count),
+            Key::BackTab | Key::Up => choice.row = Some((chosen + count - 1) % count),
             Key::Left => choice.back = (choice.back + 1).min(self.most_back()),
             Key::Right => choice.back = choice.back.saturating_sub(1),
             _ => {}
@@ -105,7 +131,7 @@ fn footer(history: &History, choice: Choice, moment: Moment, look: Look, row: Re
     } else if moment.paused {
         "the picture stands still; p goes on"
     } else {
-        "q end  p hold  Tab receiver  left/right time  ? help"
+        "q end  p hold  Tab another  left/right time  ? help"
     };
     text(buffer, row, words, look.faint());
     let at = history.at(choice.back).map_or(0, |figures| figures.realtime_ns);
@@ -118,54 +144,77 @@ fn footer(history: &History, choice: Choice, moment: Moment, look: Look, row: Re
 
 impl History {
     fn body(&self, now: &Figures, choice: Choice, look: Look, area: Rect, buffer: &mut Buffer) {
-        let count = now.receivers.len() as u16;
-        let chosen = choice.chosen(now);
-        // All receivers, unless that left no room for the chosen one.
-        let rows = count.min(area.height.saturating_sub(13).max(3));
-        let (table, rest) = split(area, rows + 1);
-        self.table(now, choice, chosen, look, table, buffer);
-        let Some((name, state)) = now.receivers.iter().nth(chosen) else { return };
+        let all = rows(now);
+        let chosen = choice.chosen(&all);
+        let (receivers, threads) = all.split_at(now.receivers.len());
+        // All of them, unless that left no room for the chosen one.
+        let most = usize::from(area.height.saturating_sub(13).max(3));
+        let for_threads = threads.len().min((most / 3).max(most.saturating_sub(receivers.len() + 1)));
+        let for_receivers = receivers.len().min(most.saturating_sub(for_threads).max(1));
+        let mut rest = area;
+        let kinds = [
+            (receivers, for_receivers, Some(chosen)),
+            (threads, for_threads, chosen.checked_sub(receivers.len())),
+        ];
+        for (rows, height, chosen) in kinds {
+            if rows.is_empty() {
+                continue;
+            }
+            let (table, below) = split(rest, height.max(1) as u16 + 1);
+            self.table(rows, chosen.filter(|chosen| *chosen < rows.len()), choice.back, look, table, buffer);
+            rest = below;
+        }
+        let Some(row) = all.get(chosen) else {
+            return text(
+                buffer,
+                rest,
+                "only times of CPUs are counted: `quaver watch metrics`",
+                look.faint(),
+            );
+        };
         let (_, rest) = split(rest, u16::from(rest.height > 10));
         let (strips, rest) = split(rest, if rest.height > 12 { 6 } else { 4 });
-        self.strips(name, choice.back, look, strips, buffer);
+        self.strips(row, choice.back, look, strips, buffer);
         let (_, rest) = split(rest, u16::from(rest.height > 8));
         let (causes, kept) =
-            split(rest, rest.height.div_ceil(2).min(2 + state.outcomes.explained_ns.len() as u16));
-        late_time(name, state, look, causes, buffer);
+            split(rest, rest.height.div_ceil(2).min(2 + row.outcomes.explained_ns.len() as u16));
+        by_cause(row, look, causes, buffer);
         self.kept(now, look, kept, buffer);
     }
 
+    /// Rows of one kind.
     fn table(
         &self,
-        now: &Figures,
-        choice: Choice,
-        chosen: usize,
+        rows: &[Row<'_>],
+        chosen: Option<usize>,
+        back: usize,
         look: Look,
         area: Rect,
         buffer: &mut Buffer,
     ) {
-        let (head, rows) = split(area, 1);
-        let name_columns = area.width.saturating_sub(FIGURES.iter().map(|(_, width)| width).sum()).max(NAME);
+        let (head, below) = split(area, 1);
+        let of_threads = rows.first().is_some_and(|row| row.of_threads);
+        let (kind, names) = if of_threads { ("threads", OF_THREADS) } else { ("receiver", OF_RECEIVERS) };
+        let name_columns = area.width.saturating_sub(WIDTHS.iter().sum()).max(NAME);
         let (_, mut rest) = beside(head, name_columns);
-        for (name, width) in FIGURES {
+        for (name, width) in names.into_iter().zip(WIDTHS) {
             let (place, after) = beside(rest, width);
             right(buffer, place, name, look.faint());
             rest = after;
         }
-        text(buffer, head, "receiver", look.faint());
+        text(buffer, head, kind, look.faint());
         // The chosen one is always among those that are shown.
-        let first = (chosen + 1).saturating_sub(usize::from(rows.height));
-        let shown = now.receivers.iter().enumerate().skip(first);
-        for (row, (at, (name, state))) in rows.rows().zip(shown) {
-            let style = if at == chosen { look.strong() } else { Style::new() };
-            let (place, mut rest) = beside(row, name_columns);
-            text(buffer, place, &format!("{} {name}", if at == chosen { ">" } else { " " }), style);
-            if !state.watched {
-                text(buffer, rest, &format!(" not watched: {}", state.words), look.alarm());
+        let first = (chosen.unwrap_or(0) + 1).saturating_sub(usize::from(below.height));
+        for (line, (at, row)) in below.rows().zip(rows.iter().enumerate().skip(first)) {
+            let is_chosen = chosen == Some(at);
+            let style = if is_chosen { look.strong() } else { Style::new() };
+            let (place, mut rest) = beside(line, name_columns);
+            text(buffer, place, &format!("{} {}", if is_chosen { ">" } else { " " }, row.name), style);
+            if !row.watched {
+                text(buffer, rest, &format!(" not watched: {}", row.words), look.alarm());
                 continue;
             }
-            for ((words, bad), (_, width)) in self.figures(name, state, choice.back).into_iter().zip(FIGURES)
-            {
+            for ((words, bad), width) in self.figures(row, back).into_iter().zip(WIDTHS) {
                 let (place, after) = beside(rest, width);
                 right(buffer, place, &words, if bad { look.alarm() } else { style });
                 rest = after;
@@ -173,36 +222,39 @@ impl History {
         }
     }
 
-    /// In the order of `FIGURES`, and whether each is bad news.
-    fn figures(&self, name: &str, state: &ReceiverState, back: usize) -> [(String, bool); 7] {
-        let lately = self.lately(name, back);
-        let rate = lately.packets_per_second();
-        let count = |count: u64| {
-            (if rate.is_some() { Cell::Count(count).to_string() } else { "-".to_owned() }, count > 0)
+    /// In the order of the names, and whether each is bad news.
+    fn figures(&self, row: &Row<'_>, back: usize) -> [(String, bool); 7] {
+        let lately = self.lately(row.name, back);
+        let rate = lately.rate();
+        let count = |count: u64| match rate {
+            _ if row.of_threads => (String::new(), false),
+            Some(_) => (Cell::Count(count).to_string(), count > 0),
+            None => ("-".to_owned(), count > 0),
         };
-        let late = |quantile| (bound(&lately.lateness, quantile), false);
+        let time = |quantile| (bound(&lately.times, quantile), false);
         [
             (rate.map_or("-".to_owned(), |rate| Cell::Rate(rate, "").to_string()), false),
             count(lately.missing),
             count(lately.dropped),
-            late(0.5),
-            late(0.99),
-            late(1.0),
-            (Cell::Count(incidents(state)).to_string(), lately.incidents > 0),
+            time(0.5),
+            time(0.99),
+            time(1.0),
+            (Cell::Count(incidents(row.outcomes)).to_string(), lately.incidents > 0),
         ]
     }
 
-    /// Largest lateness and p99 of each second, by the buckets' numbers, and where packets were lost.
-    fn strips(&self, name: &str, back: usize, look: Look, area: Rect, buffer: &mut Buffer) {
+    /// Largest lateness (of threads: wait) and p99 of each second, by the buckets' numbers, and where packets were lost.
+    fn strips(&self, row: &Row<'_>, back: usize, look: Look, area: Rect, buffer: &mut Buffer) {
+        let (name, what) = (row.name, if row.of_threads { "waits" } else { "lateness" });
         let seconds = self.each(name, back, usize::from(area.width));
         let height = |stretch: &super::history::Stretch, quantile: f64| {
-            let bucket = stretch.lateness.bucket(quantile);
+            let bucket = stretch.times.bucket(quantile);
             bucket.map_or(0.0, |bucket| (bucket + 1) as f64 / (BOUNDS_US.len() + 1) as f64)
         };
         let forms = [
-            format!("{name}: lateness of each second, largest above and p99 below, 10 µs to 1 s by 1, 2, 5"),
-            "lateness of each second, largest and p99, 10 µs to 1 s by 1, 2, 5".to_owned(),
-            "largest and p99 lateness of each second".to_owned(),
+            format!("{name}: {what} of each second, largest above and p99 below, 10 µs to 1 s by 1, 2, 5"),
+            format!("{what} of each second, largest and p99, 10 µs to 1 s by 1, 2, 5"),
+            format!("largest and p99 {what} of each second"),
         ];
         let below = headed(&forms, look, area, buffer);
         let (losses, below) = if seconds.iter().any(|second| second.missing + second.dropped > 0) {
@@ -249,16 +301,18 @@ fn newest_right(place: Rect, seconds: usize) -> Rect {
     rest
 }
 
-/// Late time within incidents, by cause, the largest first.
-fn late_time(name: &str, state: &ReceiverState, look: Look, area: Rect, buffer: &mut Buffer) {
-    let total_ns: u64 = state.outcomes.explained_ns.values().sum();
+/// Late time within incidents (of threads: their longest waits), by cause, the largest first.
+fn by_cause(row: &Row<'_>, look: Look, area: Rect, buffer: &mut Buffer) {
+    let Row { name, outcomes, .. } = row;
+    let what = if row.of_threads { "time of the longest waits" } else { "late time" };
+    let total_ns: u64 = outcomes.explained_ns.values().sum();
     if total_ns == 0 {
-        headed(&[format!("{name}: no late time in incidents yet")], look, area, buffer);
+        headed(&[format!("{name}: no {what} in incidents yet")], look, area, buffer);
         return;
     }
-    let below = headed(&[format!("{name}: late time in its incidents, by cause")], look, area, buffer);
+    let below = headed(&[format!("{name}: {what} in its incidents, by cause")], look, area, buffer);
     let mut causes: Vec<(&String, u64)> =
-        state.outcomes.explained_ns.iter().map(|(cause, ns)| (cause, *ns)).collect();
+        outcomes.explained_ns.iter().map(|(cause, ns)| (cause, *ns)).collect();
     causes.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     for (row, (cause, ns)) in below.rows().zip(causes.into_iter().filter(|(_, ns)| *ns > 0)) {
         let share = ns as f64 / total_ns as f64;
@@ -299,7 +353,7 @@ mod tests {
 
     #[test]
     fn pictures() {
-        let studio = Choice { receiver: Some(1), back: 0 };
+        let studio = Choice { row: Some(1), back: 0 };
         insta::assert_snapshot!("80x24", picture(&history(40), studio, Moment::default(), PLAIN, 80, 24));
         insta::assert_snapshot!("120x30", picture(&history(100), studio, Moment::default(), PLAIN, 120, 30));
         insta::assert_snapshot!(
@@ -309,7 +363,7 @@ mod tests {
         // Three seconds in: before the first incident, and before anything was lost.
         insta::assert_snapshot!(
             "back_80x24",
-            picture(&history(40), Choice { receiver: Some(1), back: 37 }, Moment::default(), PLAIN, 80, 24)
+            picture(&history(40), Choice { row: Some(1), back: 37 }, Moment::default(), PLAIN, 80, 24)
         );
     }
 
@@ -330,10 +384,10 @@ mod tests {
     #[test]
     fn keys_go_round_the_receivers_and_back_in_time() {
         let (history, mut choice) = (history(3), Choice::default());
-        assert_eq!(choice.chosen(history.newest().unwrap()), 1, "the one that is watched");
+        assert_eq!(choice.chosen(&rows(history.newest().unwrap())), 1, "the one that is watched");
         let mut after = |key| {
             history.press(key, &mut choice);
-            (choice.receiver.unwrap_or(9), choice.back)
+            (choice.row.unwrap_or(9), choice.back)
         };
         assert_eq!([after(Key::Tab), after(Key::Down), after(Key::Up)], [(0, 0), (1, 0), (0, 0)]);
         assert_eq!([after(Key::Left), after(Key::Left), after(Key::Left)], [(0, 1), (0, 2), (0, 2)]);

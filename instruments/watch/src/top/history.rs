@@ -1,6 +1,6 @@
 //! What the watch said, second after second, and what lies between two of its answers.
 
-use crate::board::{Figures, Incident, ReceiverState};
+use crate::board::{Figures, Incident, Outcomes, ReceiverState};
 use crate::judge::{BOUNDS_US, Histogram};
 use quaver_view::Cell;
 use std::collections::VecDeque;
@@ -21,16 +21,17 @@ pub(super) struct History {
     pub(super) trouble: Option<String>,
 }
 
-/// What a receiver did between two answers.
+/// What a receiver, or a table of threads, did between two answers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Stretch {
     pub(super) seconds: f64,
-    pub(super) received: u64,
+    /// Packets received, or waits that have ended.
+    pub(super) count: u64,
     pub(super) missing: u64,
     pub(super) dropped: u64,
     pub(super) incidents: u64,
-    pub(super) lateness: Histogram,
-    pub(super) delivery: Histogram,
+    /// Lateness of packets, or waits for a CPU.
+    pub(super) times: Histogram,
 }
 
 impl History {
@@ -64,74 +65,77 @@ impl History {
         self.answers.len().saturating_sub(1)
     }
 
-    /// The last ten seconds of a receiver, up to an answer.
-    pub(super) fn lately(&self, receiver: &str, back: usize) -> Stretch {
+    /// The last ten seconds of a receiver or table of threads, up to an answer.
+    pub(super) fn lately(&self, name: &str, back: usize) -> Stretch {
         let Some(later) = self.at(back) else { return Stretch::default() };
         let last = self.answers.len() - 1 - back.min(self.answers.len() - 1);
         let young =
             |figures: &&Arc<Figures>| later.realtime_ns - figures.realtime_ns <= LATELY_S * 1_000_000_000;
         // A little more or less than a second lies between two answers, so one more may be needed.
         let earlier = self.answers.range(..last).rev().take_while(young).last();
-        Stretch::between(receiver, earlier.map(AsRef::as_ref), later)
-    }
-
-    /// Waits of a table of threads in the last ten seconds, and how many seconds those are.
-    pub(super) fn waits_lately(&self, threads: &str) -> (Histogram, f64) {
-        let Some(now) = self.newest() else { return Default::default() };
-        let young =
-            |figures: &&Arc<Figures>| now.realtime_ns - figures.realtime_ns <= LATELY_S * 1_000_000_000;
-        let before = self.answers.iter().rev().take_while(young).last();
-        let all = |figures: &Figures| {
-            let mut all = Histogram::default();
-            let waits = figures.threads.get(threads).into_iter().flat_map(|state| state.waits.values());
-            waits.for_each(|waits| all.merge(waits));
-            all
-        };
-        let seconds = before.map_or(0.0, |before| (now.realtime_ns - before.realtime_ns) as f64 / 1e9);
-        (all(now).since(&before.map_or_else(Histogram::default, |before| all(before))), seconds)
+        Stretch::between(name, earlier.map(AsRef::as_ref), later)
     }
 
     /// Each pair of answers, the newest last, up to an answer: at most so many.
-    pub(super) fn each(&self, receiver: &str, back: usize, most: usize) -> Vec<Stretch> {
+    pub(super) fn each(&self, name: &str, back: usize, most: usize) -> Vec<Stretch> {
         let end = self.answers.len().saturating_sub(back);
         let begin = end.saturating_sub(most + 1);
         let answers: Vec<&Arc<Figures>> = self.answers.range(begin..end).collect();
-        answers.windows(2).map(|pair| Stretch::between(receiver, Some(pair[0]), pair[1])).collect()
+        answers.windows(2).map(|pair| Stretch::between(name, Some(pair[0]), pair[1])).collect()
     }
 }
 
 impl Stretch {
+    /// All that was counted of a receiver, or of a table of threads, up to an answer.
+    fn until(name: &str, figures: &Figures) -> Option<Self> {
+        if let Some(state) = figures.receivers.get(name) {
+            let ReceiverState { missing, dropped, ref lateness, ref outcomes, .. } = *state;
+            let (times, incidents) = (lateness.clone(), incidents(outcomes));
+            return Some(Self {
+                count: state.received,
+                missing,
+                dropped,
+                incidents,
+                times,
+                ..Self::default()
+            });
+        }
+        let state = figures.threads.get(name)?;
+        let mut times = Histogram::default();
+        state.waits.values().for_each(|waits| times.merge(waits));
+        let count = times.counts.iter().sum();
+        Some(Self { count, incidents: incidents(&state.outcomes), times, ..Self::default() })
+    }
+
     /// A watch that began anew counts from 0 again. Without an earlier answer nothing is known of a stretch.
-    fn between(receiver: &str, earlier: Option<&Figures>, later: &Figures) -> Self {
-        let (Some(earlier), Some(now)) = (earlier, later.receivers.get(receiver)) else {
+    fn between(name: &str, earlier: Option<&Figures>, later: &Figures) -> Self {
+        let (Some(earlier), Some(now)) = (earlier, Self::until(name, later)) else {
             return Self::default();
         };
-        let seconds = (later.realtime_ns - earlier.realtime_ns) as f64 / 1e9;
-        let nothing = ReceiverState::default();
-        let before = earlier.receivers.get(receiver).filter(|before| before.received <= now.received);
-        let before = before.unwrap_or(&nothing);
+        let before =
+            Self::until(name, earlier).filter(|before| before.count <= now.count).unwrap_or_default();
         Self {
-            seconds,
-            received: now.received - before.received,
+            seconds: (later.realtime_ns - earlier.realtime_ns) as f64 / 1e9,
+            count: now.count - before.count,
             missing: now.missing.saturating_sub(before.missing),
             dropped: now.dropped.saturating_sub(before.dropped),
-            incidents: incidents(now).saturating_sub(incidents(before)),
-            lateness: now.lateness.since(&before.lateness),
-            delivery: now.delivery.since(&before.delivery),
+            incidents: now.incidents.saturating_sub(before.incidents),
+            times: now.times.since(&before.times),
         }
     }
 
-    pub(super) fn packets_per_second(&self) -> Option<f64> {
-        (self.seconds > 0.0).then(|| self.received as f64 / self.seconds)
+    /// Packets, or waits, in a second.
+    pub(super) fn rate(&self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| self.count as f64 / self.seconds)
     }
 }
 
-/// Incidents of a receiver, those counted in others included.
-pub(super) fn incidents(state: &ReceiverState) -> u64 {
-    state.outcomes.incidents.values().chain(state.outcomes.folded.values()).sum()
+/// Incidents, those counted in others included.
+pub(super) fn incidents(outcomes: &Outcomes) -> u64 {
+    outcomes.incidents.values().chain(outcomes.folded.values()).sum()
 }
 
-/// `≤ 50.0 µs`, `> 1.00 s`; `-` without packets.
+/// `≤ 50.0 µs`, `> 1.00 s`; `-` without any.
 pub(super) fn bound(histogram: &Histogram, quantile: f64) -> String {
     let word = |us: u64| Cell::Duration((us * 1_000).cast_signed());
     match histogram.bucket(quantile).map(|bucket| BOUNDS_US.get(bucket)) {
@@ -206,11 +210,11 @@ pub(super) mod tests {
     fn the_last_ten_seconds_and_no_more() {
         let history = history(30);
         let lately = history.lately("studio", 0);
-        assert_eq!((lately.seconds, lately.received, lately.missing), (10.0, 5_000, 0));
-        assert_eq!(lately.packets_per_second(), Some(500.0));
-        assert_eq!(bound(&lately.lateness, 0.5), "≤ 20.0 µs");
+        assert_eq!((lately.seconds, lately.count, lately.missing), (10.0, 5_000, 0));
+        assert_eq!(lately.rate(), Some(500.0));
+        assert_eq!(bound(&lately.times, 0.5), "≤ 20.0 µs");
         assert_eq!(
-            (bound(&lately.lateness, 0.99), bound(&lately.lateness, 1.0)),
+            (bound(&lately.times, 0.99), bound(&lately.times, 1.0)),
             ("≤ 50.0 µs".into(), "≤ 2.00 ms".into())
         );
         // The eighth second, 22 answers ago.
@@ -227,7 +231,7 @@ pub(super) mod tests {
         fresh.realtime_ns = 36_005_000_000_000;
         history.push(fresh);
         let last = history.each("studio", 0, 1);
-        assert_eq!((last.len(), last[0].received), (1, 500));
+        assert_eq!((last.len(), last[0].count), (1, 500));
     }
 
     #[test]

@@ -15,11 +15,11 @@ pub(super) fn lines(history: &History) -> String {
             continue;
         }
         let lately = history.lately(name, 0);
-        let Some(rate) = lately.packets_per_second() else {
+        let Some(rate) = lately.rate() else {
             let _ = writeln!(out, "{}, {} so far", state.words, Cell::several(state.received, "packet"));
             continue;
         };
-        let [p50, p99, most] = [0.5, 0.99, 1.0].map(|quantile| bound(&lately.lateness, quantile));
+        let [p50, p99, most] = [0.5, 0.99, 1.0].map(|quantile| bound(&lately.times, quantile));
         let seconds = lately.seconds.round().min(LATELY_S as f64);
         let _ = writeln!(
             out,
@@ -27,7 +27,7 @@ pub(super) fn lines(history: &History) -> String {
             Cell::Rate(rate, "packets"),
             Cell::Count(lately.missing),
             Cell::Count(lately.dropped),
-            Cell::Count(incidents(state)),
+            Cell::Count(incidents(&state.outcomes)),
         );
     }
     for (name, state) in &now.threads {
@@ -36,14 +36,14 @@ pub(super) fn lines(history: &History) -> String {
             let _ = writeln!(out, "not watched: {}", state.words);
             continue;
         }
-        let (waits, seconds) = history.waits_lately(name);
-        let [p50, p99, most] = [0.5, 0.99, 1.0].map(|quantile| bound(&waits, quantile));
+        let lately = history.lately(name, 0);
+        let [p50, p99, most] = [0.5, 0.99, 1.0].map(|quantile| bound(&lately.times, quantile));
         let _ = writeln!(
             out,
             "last {} s: {} for a CPU; p50 {p50}, p99 {p99}, largest {most}; incidents so far: {}",
-            seconds.round(),
-            Cell::several(waits.counts.iter().sum(), "wait"),
-            Cell::Count(state.outcomes.incidents.values().chain(state.outcomes.folded.values()).sum()),
+            lately.seconds.round(),
+            Cell::several(lately.count, "wait"),
+            Cell::Count(incidents(&state.outcomes)),
         );
     }
     let before_ns = if history.most_back() > 0 {

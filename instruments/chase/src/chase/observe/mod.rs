@@ -33,13 +33,14 @@ use quaver_store::segments::read_all;
 use quaver_view::Cell;
 use receiver::receivers;
 use standing::Standings;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Most ports and threads that the BPF programs can tell apart.
+/// Most ports, and threads of the receiver, that the BPF programs can tell apart. They know 64 threads; one is the sender's.
 const MOST_PORTS: usize = 8;
-const MOST_THREADS: usize = 64;
+const MOST_THREADS: usize = 63;
 /// A stream may turn out to be faster than the first look told.
 const ROOM: f64 = 1.5;
 /// CPUs up to which all are traced.
@@ -188,23 +189,38 @@ pub fn look_at(
         };
         notes.push(format!("{others}; {} is the busiest", learned.port));
     }
-    let (threads, all) = followed_threads(&process, root);
+    let (threads, all) = followed_threads(&process, &[], root);
     if all > threads.len() {
-        notes.push(format!("following {MOST_THREADS} of its {all} threads"));
+        notes.push(format!("following {MOST_THREADS} of its {all} threads, real-time ones first, then those that ran most often"));
     }
     let address = only_address(&sockets, Some(learned.port));
     Ok(Observed { process, name, threads, learned, address })
 }
 
-/// The threads of a process that are followed, and how many it has.
-fn followed_threads(process: &ProcessIdentity, root: &HostRoot) -> (Vec<ThreadFacts>, usize) {
+/// The threads of a process that are followed, by number, and how many it has. Those that were followed stay; then come real-time ones,
+/// then those that ran most often.
+fn followed_threads(
+    process: &ProcessIdentity,
+    before: &[ThreadFacts],
+    root: &HostRoot,
+) -> (Vec<ThreadFacts>, usize) {
     let mut threads = process.threads(root);
     let all = threads.len();
     if all > MOST_THREADS {
-        threads.sort_by_key(|thread| (!thread.realtime, thread.id));
+        let was_followed = |id: u32| before.iter().any(|thread| thread.id == id);
+        threads.sort_by_cached_key(|thread| {
+            (!was_followed(thread.id), !thread.realtime, Reverse(runs(process, thread.id, root)), thread.id)
+        });
         threads.truncate(MOST_THREADS);
+        threads.sort_by_key(|thread| thread.id);
     }
     (threads, all)
+}
+
+/// How often a thread was given a CPU (proc(5), `schedstat`); 0 where the kernel does not count it.
+fn runs(process: &ProcessIdentity, thread: u32, root: &HostRoot) -> u64 {
+    let text = root.text(&format!("proc/{}/task/{thread}/schedstat", process.pid)).unwrap_or_default();
+    text.split_whitespace().nth(2).and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
 fn of_process(error: ProcessError) -> anyhow::Error {
@@ -228,13 +244,24 @@ fn only_address(sockets: &[UdpSocket], port: Option<u16>) -> Option<IpAddr> {
 impl Observed {
     /// The same stream with the threads that its receiver has now.
     pub fn with_threads_of_now(&self, root: &HostRoot) -> Self {
-        Self { threads: followed_threads(&self.process, root).0, ..self.clone() }
+        Self { threads: followed_threads(&self.process, &self.threads, root).0, ..self.clone() }
     }
 
     /// Whether all packets come through one socket, and so in their order.
     pub fn has_one_socket(&self, root: &HostRoot) -> bool {
         let sockets = self.process.udp_sockets(root).unwrap_or_default();
         sockets.iter().filter(|socket| socket.local.port() == self.learned.port).count() == 1
+    }
+
+    /// The stream's port.
+    pub fn port(&self) -> u16 {
+        self.learned.port
+    }
+
+    /// Whether the process still has a socket on the stream's port, as far as that can be read.
+    pub fn has_socket(&self, root: &HostRoot) -> bool {
+        let on_port = |socket: &UdpSocket| socket.local.port() == self.learned.port;
+        self.process.udp_sockets(root).map_or(true, |sockets| sockets.iter().any(on_port))
     }
 
     /// Bytes in the queues of the stream's sockets.
@@ -395,6 +422,28 @@ mod tests {
 
     fn socket(local: &str) -> UdpSocket {
         UdpSocket { local: local.parse().unwrap(), remote: None, queued_bytes: 0, drops: 0 }
+    }
+
+    #[test]
+    fn of_many_threads_those_are_followed_that_ran_most_often_and_they_stay() {
+        let place = tempfile::tempdir().unwrap();
+        let task = |id: u32, runs: u32| {
+            let folder = place.path().join(format!("proc/7/task/{id}"));
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("stat"), std::fs::read_to_string("/proc/self/stat").unwrap()).unwrap();
+            std::fs::write(folder.join("schedstat"), format!("1 1 {runs}\n")).unwrap();
+        };
+        (100..200).for_each(|id| task(id, id));
+        let root = HostRoot::at(place.path());
+        let process = ProcessIdentity { pid: 7, started_ticks: 0 };
+        let ids = |threads: &[ThreadFacts]| threads.iter().map(|thread| thread.id).collect::<Vec<_>>();
+        let (first, all) = followed_threads(&process, &[], &root);
+        assert_eq!((ids(&first), all), ((137..200).collect(), 100));
+        task(100, 1_000_000);
+        assert_eq!(ids(&followed_threads(&process, &first, &root).0), ids(&first));
+        std::fs::remove_dir_all(place.path().join("proc/7/task/150")).unwrap();
+        let expected: Vec<u32> = [100].into_iter().chain((137..200).filter(|id| *id != 150)).collect();
+        assert_eq!(ids(&followed_threads(&process, &first, &root).0), expected);
     }
 
     #[test]

@@ -1,0 +1,30 @@
+# other languages, outside deeds; sequential on separate receivers
+from rig import *
+py=sp("/usr/bin/python3","pygc.py",5110,stdin=subprocess.PIPE,stderr=open("py.err","w"))
+jv=sp("java","-Xmx1g","-XX:+UseSerialGC","G",5111,stdin=subprocess.PIPE,stderr=open("jv.err","w"))
+go=sp("./gorecv","127.0.0.1:5112",stdin=subprocess.PIPE,stderr=open("go.err","w"))
+many=sp("./deed",5113,200,stderr=open("many.err","w"))
+time.sleep(6)
+ss=[sp("./send",p,2000) for p in (5110,5111,5112,5113)]
+w=Watch("b2","".join(f'[[receiver]]\nname="{n}"\n{k}\nport={p}\nlate="10ms"\n' for n,k,p in [("py",f'pid={py.pid}',5110),("jv",'comm="java"',5111),("go",'comm="gorecv"',5112),("many",'comm="deed"',5113)]),'fold_within="1ms"')
+w.wait("watching",4,20); time.sleep(4)
+print(w.text()); print(w.get("/status"))
+def say(p): p.stdin.write(b"\n"); p.stdin.flush()
+w.deed("python gc.collect",lambda: say(py))
+w.deed("java System.gc",lambda: say(jv))
+w.deed("go runtime.GC",lambda: say(go))
+w.deed("200 threads: page faults",lambda: sigq(many.pid,1))
+cg="/sys/fs/cgroup/qa"; os.path.isdir(cg) or os.mkdir(cg)
+def put(f,v): open(f"{cg}/{f}","w").write(str(v))
+def freeze():
+    put("cgroup.procs",many.pid); put("cgroup.freeze",1); time.sleep(.2); put("cgroup.freeze",0)
+if os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
+    w.deed("cgroup.freeze 200 ms",freeze)
+w.deed("fork storm on its CPU",lambda: (os.sched_setaffinity(many.pid,{0}), subprocess.run(["taskset","-c","0","bash","-c","for i in $(seq 600); do (:) & done; wait"])),t=10,quiet=2)
+w.deed("stress-ng vm 2 + switch",lambda: subprocess.run(["stress-ng","--switch","2","--vm","2","--vm-bytes","64m","-t","2","--taskset","0","-q"]),t=6,quiet=2)
+os.sched_setaffinity(many.pid,{0,1})
+print(w.get("/status")); w.end()
+for f in ("py.err","jv.err","go.err","many.err"): print(f,open(f).read())
+for p in [py,jv,go,many]+ss: p.kill()
+try: os.rmdir(cg)
+except OSError as e: print(e)
