@@ -376,7 +376,8 @@ fn quota(contention: &ContentionSummary) -> Option<Advice> {
     let (kept_ns, lived_ns) = (spent_ns(contention, Spending::Quota), lived_ns(contention));
     (kept_ns as f64 >= MATTERS * lived_ns as f64).then(|| Advice {
         kind: "quota",
-        change: "Raise the CPU quota of its control group (cpu.max), or give the program fewer threads."
+        change: "Raise the CPU quota of its control group (cpu.max, in version 1 cpu.cfs_quota_us), or give the program fewer \
+                 threads."
             .to_owned(),
         gain: None,
         at_most: false,
