@@ -11,7 +11,14 @@ use std::path::Path;
 /// it when the process ends, in whatever way.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    /// Closing the file would not do: a child that another thread forks at this moment has it, too, until it runs its program.
+    fn drop(&mut self) {
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
 }
 
 impl Lock {
@@ -46,7 +53,7 @@ impl Lock {
             .and_then(|()| file.rewind())
             .and_then(|()| file.write_all(name.as_bytes()))
             .map_err(failed)?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
     }
 
     /// Who has the lock; none if nobody has it, or it cannot be asked. Takes no lock itself, not even for a moment, since
@@ -84,4 +91,21 @@ pub(super) fn prepare(directory: &Path) -> Result<(), TuneError> {
         });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_has_the_file_does_not_keep_the_lock() {
+        let place = tempfile::tempdir().unwrap();
+        let lock = Lock::take(place.path(), "tune apply").unwrap();
+        // What a child has between fork and exec.
+        let shared = lock.file.try_clone().unwrap();
+        assert!(Lock::take(place.path(), "capture").is_err());
+        drop(lock);
+        Lock::take(place.path(), "capture").unwrap();
+        drop(shared);
+    }
 }
