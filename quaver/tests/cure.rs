@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Both tests look at the host's settings.
+/// Held by tests that look at the settings of the host, or measure who has its CPUs.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// What the row `compaction` sets to 0.
@@ -234,6 +234,7 @@ while time.process_time() < 0.3: pass
 
 #[test]
 fn what_makes_a_run_shorter_at_the_expense_of_another_program_is_taken_back_at_once_and_says_whose() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = tempfile::tempdir().unwrap();
     let last = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     let last = last.trim().rsplit([',', '-']).next().unwrap().to_owned();
@@ -264,6 +265,7 @@ fn what_makes_a_run_shorter_at_the_expense_of_another_program_is_taken_back_at_o
 
 #[test]
 fn a_program_that_was_started_with_one_cpu_gets_all_and_one_that_needs_no_more_keeps_nothing() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     let online = online.trim();
     assert_ne!(online, "0", "as all tests here it needs two CPUs");

@@ -101,7 +101,7 @@ pub struct ManArgs {
 
 /// The same command, in which a variable of the environment that is empty counts as one that is not set, in all subcommands.
 pub fn without_empty_variables(command: Command) -> Command {
-    let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    let is_empty = |name: &OsStr| std::env::vars_os().any(|(other, value)| other == name && value.is_empty());
     let command = command.mut_args(|argument| match argument.get_env() {
         Some(name) if is_empty(name) => argument.env(Resettable::Reset),
         _ => argument,
