@@ -2,9 +2,10 @@
 
 use crate::{registry, simulator};
 use clap::{ArgMatches, Command};
+use quaver_instrument::environment::without_empty_variables;
 use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::help_text::flowing;
-use quaver_instrument::program::{Shell, without_empty_variables};
+use quaver_instrument::program::Shell;
 use quaver_instrument::stored::Stored;
 use std::path::PathBuf;
 

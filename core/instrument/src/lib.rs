@@ -8,6 +8,7 @@ pub mod compare;
 pub mod cpu_watch;
 pub mod deliver;
 pub mod envelope;
+pub mod environment;
 pub mod exit_code;
 mod exports;
 pub mod facts;

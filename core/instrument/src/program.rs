@@ -4,10 +4,8 @@ use crate::exit_code::{ExitCode, StatusJudge, failure, is_broken_pipe, sentence,
 use crate::known_keys;
 use crate::results::to_stdout;
 use anyhow::Context;
-use clap::builder::Resettable;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::error::Error;
-use std::ffi::OsStr;
 use std::path::PathBuf;
 
 /// What is said when it is our fault.
@@ -97,16 +95,6 @@ pub struct ManArgs {
     /// Write a file for each page into this directory [default: print them all, one after the other]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-}
-
-/// The same command, in which a variable of the environment that is empty counts as one that is not set, in all subcommands.
-pub fn without_empty_variables(command: Command) -> Command {
-    let is_empty = |name: &OsStr| std::env::vars_os().any(|(other, value)| other == name && value.is_empty());
-    let command = command.mut_args(|argument| match argument.get_env() {
-        Some(name) if is_empty(name) => argument.env(Resettable::Reset),
-        _ => argument,
-    });
-    command.mut_subcommands(without_empty_variables)
 }
 
 /// Verbs for shells and readers of manuals.

@@ -25,6 +25,7 @@ pub mod sweep;
 mod trace;
 
 use crate::args::{SimArgs, SimCommand};
+use quaver_instrument::environment::without_empty_variables;
 use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::help_text::flowing;
 
@@ -42,7 +43,7 @@ pub fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
 }
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use quaver_instrument::program::{Program, Shell, without_empty_variables};
+use quaver_instrument::program::{Program, Shell};
 use quaver_instrument::registry::RunKind;
 use quaver_instrument::stored::Stored;
 use quaver_lab_guests::GuestError;
