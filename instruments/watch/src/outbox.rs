@@ -77,7 +77,8 @@ struct InHand {
     since: Instant,
     /// It was said that this takes long.
     said: bool,
-    writer: WriterTime,
+    /// None where the kernel does not count it.
+    writer: Option<WriterTime>,
 }
 
 /// Time of the thread that writes, as the kernel counts it (proc(5), `schedstat`).
@@ -88,30 +89,30 @@ struct WriterTime {
 }
 
 impl WriterTime {
-    fn of(thread: i32) -> Self {
-        let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).unwrap_or_default();
-        let mut counts = text.split_whitespace().map(|count| count.parse().unwrap_or(0));
-        Self { thread, ran_ns: counts.next().unwrap_or(0), waited_ns: counts.next().unwrap_or(0) }
+    fn of(thread: i32) -> Option<Self> {
+        let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+        let mut counts = text.split_whitespace().map_while(|count| count.parse().ok());
+        Some(Self { thread, ran_ns: counts.next()?, waited_ns: counts.next()? })
     }
 
     /// What has taken `all` since, for people.
-    fn words(&self, all: Duration) -> String {
-        let now = Self::of(self.thread);
+    fn words(&self, all: Duration) -> Option<String> {
+        let now = Self::of(self.thread)?;
         let ran = Duration::from_nanos(now.ran_ns.saturating_sub(self.ran_ns));
         let waited = Duration::from_nanos(now.waited_ns.saturating_sub(self.waited_ns));
-        slow_words(ran, waited, all.saturating_sub(ran + waited))
+        Some(slow_words(ran, waited, all.saturating_sub(ran + waited)))
     }
 }
 
 /// Where the time of a slow incident went, and what to do about the largest part.
-fn slow_words(ran: Duration, waited: Duration, disk: Duration) -> String {
-    let remedy = match ran.max(waited).max(disk) {
-        most if most == disk => "see whether the disk of `directory` is slow",
+fn slow_words(ran: Duration, waited: Duration, slept: Duration) -> String {
+    let remedy = match ran.max(waited).max(slept) {
+        most if most == slept => "see whether the disk of `directory` is slow",
         most if most == ran => "a shorter `window` has less to analyse",
         _ => "other programs have the CPUs",
     };
-    let [ran, waited, disk] = [ran, waited, disk].map(|time| time.as_secs_f64());
-    format!("{ran:.1} s of analysis, {waited:.1} s without a CPU, {disk:.1} s for the disk: {remedy}")
+    let [ran, waited, slept] = [ran, waited, slept].map(|time| time.as_secs_f64());
+    format!("it ran for {ran:.1} s, waited for a CPU for {waited:.1} s and slept for {slept:.1} s: {remedy}")
 }
 
 /// What the lock guards.
@@ -203,9 +204,10 @@ impl Outbox {
         let Some(hand) = &mut inner.in_hand else { return };
         if hand.since.elapsed() > SLOW && !std::mem::replace(&mut hand.said, true) {
             let (name, slow) = (hand.label.subject.name(), SLOW.as_secs());
-            let words = hand.writer.words(hand.since.elapsed());
+            let writer = hand.writer.as_ref().and_then(|writer| writer.words(hand.since.elapsed()));
+            let words = writer.map_or_else(String::new, |words| format!(" ({words})"));
             quaver_instrument::tell!(
-                "quaver watch: {name}: writing an incident takes more than {slow} s ({words}). \
+                "quaver watch: {name}: writing an incident takes more than {slow} s{words}. \
                  Watching goes on, and {count} windows wait"
             );
         }
@@ -265,11 +267,11 @@ mod tests {
     #[test]
     fn a_slow_incident_names_what_it_waited_for() {
         let words = |ms: [u64; 3]| {
-            let [ran, waited, disk] = ms.map(Duration::from_millis);
-            slow_words(ran, waited, disk)
+            let [ran, waited, slept] = ms.map(Duration::from_millis);
+            slow_words(ran, waited, slept)
         };
-        let disk = "0.2 s of analysis, 0.1 s without a CPU, 9.7 s for the disk: see whether the disk of `directory` is slow";
-        assert_eq!(words([200, 100, 9_700]), disk);
+        let slept = "it ran for 0.2 s, waited for a CPU for 0.1 s and slept for 9.7 s: see whether the disk of `directory` is slow";
+        assert_eq!(words([200, 100, 9_700]), slept);
         assert!(words([9_000, 600, 400]).ends_with("a shorter `window` has less to analyse"));
         assert!(words([3_000, 6_000, 1_000]).ends_with("other programs have the CPUs"));
     }

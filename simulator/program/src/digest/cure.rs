@@ -82,8 +82,8 @@ pub struct CureSummary {
     pub slow_down: Option<Spread>,
     /// See `slow_down`.
     pub slow_down_without: Option<Spread>,
-    /// Injected in all seeds of which both runs have ended, femtoseconds: with the cure, and without. Who waits can be late, and that
-    /// is not the same in both.
+    /// Injected at waits in all seeds of which both runs have ended, femtoseconds: with the cure, and without. Who waits can be
+    /// late, and that is not the same in both.
     #[serde(default)]
     pub injected_fs: [u64; 2],
     /// Power over that without the cure, in parts of it.
@@ -294,7 +294,7 @@ impl CureRuns {
     fn injected_fs(&self) -> [u64; 2] {
         let whole = |run: &OneRun| {
             let classes = run.cure.injected.values();
-            classes.map(|counts| counts.total_fs).sum::<u64>() + run.cure.timer.total_fs
+            classes.map(|counts| counts.total_fs).sum::<u64>()
         };
         let both = self.seeds.iter().filter_map(|one| Some([one.cured.as_ref()?, one.disturbed.as_ref()?]));
         both.fold([0, 0], |sum, [cured, disturbed]| [sum[0] + whole(cured), sum[1] + whole(disturbed)])

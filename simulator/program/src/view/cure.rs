@@ -137,7 +137,7 @@ pub(super) fn not_the_cures([with_fs, without_fs]: [u64; 2]) -> Option<String> {
     let alike = with * 10 >= without * 9 && without * 10 >= with * 9;
     (!alike).then(|| {
         format!(
-            " Other waits came about with it: {} were injected in place of {}, so the cure alone did not make the difference.",
+            " {} were injected at waits with it and {} without it: not all of the difference is the cure's.",
             simulated(with_fs),
             simulated(without_fs)
         )
