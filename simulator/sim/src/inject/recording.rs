@@ -168,9 +168,7 @@ impl Recording {
         *counts.by_late.entry(placed.len() as u32).or_default() += 1;
         placed
     }
-}
 
-impl Recording {
     /// A broadcast in place of one that wakes so many: how many it woke, and what was late after it. None without broadcasts.
     fn drawn(&self, woken: usize, u: f64) -> Option<(usize, Option<&Joint>)> {
         let mut nearest: Vec<(&usize, &Broadcasts)> = self.broadcasts.iter().collect();
