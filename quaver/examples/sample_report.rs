@@ -268,6 +268,7 @@ fn cause(
         threads: Vec::new(),
         functions: Vec::new(),
         inferred_ns: 0,
+        stable_name: None,
     }
 }
 

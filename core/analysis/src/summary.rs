@@ -120,6 +120,9 @@ pub struct CauseSummary {
     pub source: String,
     /// What it was here (`irq 41 virtio3-rx`, `thread stress-ng (fifo 50)`, …).
     pub name: String,
+    /// The same without what differs from run to run, where it has that: which threads of a process were met, or how many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stable_name: Option<String>,
     /// Class.
     pub class: SourceClass,
     /// Time inside handlers or threads, their entry and exit, and the catching up after them.
@@ -154,6 +157,11 @@ pub struct CauseSummary {
 }
 
 impl CauseSummary {
+    /// What it is called in any run.
+    pub fn stable_name(&self) -> &str {
+        self.stable_name.as_deref().unwrap_or(&self.name)
+    }
+
     /// Of the time, what records do not show themselves, nanoseconds: entry and exit and the catching up, which are
     /// learned, and [`Self::inferred_ns`].
     pub fn inferred_in_all_ns(&self) -> i64 {

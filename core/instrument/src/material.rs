@@ -63,7 +63,7 @@ impl Samples {
 pub struct CauseTime {
     /// Identifier in the catalogue of sources.
     pub source: String,
-    /// What it was.
+    /// What it is in any run.
     pub name: String,
     /// Its part of each slice of the run, 0 to 1.
     pub shares: Vec<f64>,
@@ -80,7 +80,7 @@ pub fn cause_times<'a>(
         .iter()
         .map(|cause| CauseTime {
             source: cause.source.clone(),
-            name: cause.name.clone(),
+            name: cause.stable_name().to_owned(),
             shares: vec![0.0; SLICES],
         })
         .collect();

@@ -116,8 +116,8 @@ impl<O: Observer> Chip<O> {
     }
 
     /// What [`transact`](Self::transact) will do to the caches of others.
-    pub fn disturbance(&self, core: usize, line: u64, purpose: Purpose) -> Disturbance {
-        let Some(holders) = self.directory.peek(line) else {
+    pub fn disturbance(&mut self, core: usize, line: u64, purpose: Purpose) -> Disturbance {
+        let Some(holders) = self.directory.look_up(line) else {
             return self.directory.victim(line).map_or(Disturbance::None, |(line, holders)| {
                 Disturbance::Loses { line, cores: holders.cores() }
             });

@@ -55,6 +55,8 @@ pub struct Directory {
     ways: usize,
     set_mask: u64,
     clock: u64,
+    /// The entry that was found last: a transaction looks for its line several times.
+    found: usize,
 }
 
 impl Directory {
@@ -68,6 +70,7 @@ impl Directory {
             ways,
             set_mask: config.entries / ways as u64 - 1,
             clock: 0,
+            found: 0,
         }
     }
 
@@ -80,6 +83,9 @@ impl Directory {
     /// Where the line's entry is.
     #[inline]
     fn find(&self, line: u64) -> Option<usize> {
+        if self.lines[self.found] == line {
+            return Some(self.found);
+        }
         let set = self.set(line);
         let start = set.start;
         // All of them are looked at, so that no jump depends on where it is.
@@ -117,10 +123,18 @@ impl Directory {
         self.used[place] = self.clock;
     }
 
+    /// As [`peek`](Self::peek), for who looks for the same line again soon.
+    #[inline]
+    pub(crate) fn look_up(&mut self, line: u64) -> Option<Holders> {
+        self.found = self.find(line)?;
+        Some(self.holders[self.found])
+    }
+
     /// Who holds the line; its entry becomes the one used last.
     #[inline]
     pub fn touch(&mut self, line: u64) -> Option<&mut Holders> {
         let place = self.find(line)?;
+        self.found = place;
         self.use_now(place);
         Some(&mut self.holders[place])
     }
@@ -141,6 +155,7 @@ impl Directory {
         debug_assert!(self.find(line).is_none(), "it is here");
         let place = self.oldest(line);
         let gone = self.at(place);
+        self.found = place;
         self.lines[place] = line;
         self.holders[place] = holders;
         self.use_now(place);

@@ -190,7 +190,10 @@ fn kworker(comm: &str) -> &str {
 #[derive(Clone, Debug)]
 struct Sums {
     id: &'static str,
+    /// That of the first that came.
+    detail: Detail,
     name: String,
+    stable_name: Option<String>,
     body_ns: i64,
     inferred_ns: i64,
     entry_exit_ns: i64,
@@ -233,11 +236,28 @@ impl Sums {
     }
 }
 
+/// Name of a thread's process where it is known, else its own, with the class.
+fn stable_name(key: &CauseKey, names: &Names) -> Option<String> {
+    let Detail::Thread(thread, class) = key.detail else { return None };
+    let process = names.process.get(&thread).copied().unwrap_or(thread);
+    let process = format!("{} ({})", task(process, names), class.name());
+    Some(if key.behind_source { kept_source(&process) } else { process })
+}
+
 /// Name of the process, with the class, of a thread whose process is known: all its threads are one cause.
 fn group(key: &CauseKey, names: &Names) -> Option<String> {
-    let Detail::Thread(thread, class) = key.detail else { return None };
-    let process = format!("{} ({})", task(*names.process.get(&thread)?, names), class.name());
-    Some(if key.behind_source { kept_source(&process) } else { process })
+    let Detail::Thread(thread, _) = key.detail else { return None };
+    names.process.get(&thread).and_then(|_| stable_name(key, names))
+}
+
+/// What helps where a program of others is the source, and late for this: none where nothing on this host does.
+fn at_foreign_source(detail: Detail) -> Option<&'static str> {
+    match detail {
+        Detail::Plain(SOURCE_LATE) => Some("look at the sender's own work: no record shows what kept it"),
+        Detail::Plain(_) => None,
+        Detail::Thread(_, Class::Normal) => Some("real-time priority or a CPU of its own for the sender"),
+        _ => Some("a CPU of its own for the sender"),
+    }
 }
 
 /// All causes met so far.
@@ -272,7 +292,9 @@ impl CauseTable {
         let cause = *self.by_name.entry((id, name.clone())).or_insert_with(|| {
             sums.push(Sums {
                 id,
+                detail: key.detail,
                 name,
+                stable_name: stable_name(&key, names),
                 body_ns: 0,
                 inferred_ns: 0,
                 entry_exit_ns: 0,
@@ -328,8 +350,8 @@ impl CauseTable {
         self.sums[cause as usize].packets += 1;
     }
 
-    /// The causes ranked by time, and for each number its place in the ranking.
-    pub(crate) fn rank(self, late_ns: i64) -> (Vec<CauseSummary>, Vec<u32>) {
+    /// The causes ranked by time, and for each number its place in the ranking. A source of others has remedies of its own.
+    pub(crate) fn rank(self, late_ns: i64, foreign_source: bool) -> (Vec<CauseSummary>, Vec<u32>) {
         let time = |sums: &Sums| sums.body_ns + sums.entry_exit_ns + sums.catch_up_ns;
         let mut order: Vec<usize> = (0..self.sums.len()).collect();
         order.sort_by(|&a, &b| {
@@ -348,8 +370,13 @@ impl CauseTable {
                 threads.clear();
             }
             threads.truncate(MOST_THREADS);
+            let mut remedy = source.map_or_else(Remedy::default, |source| source.remedy.clone());
+            if foreign_source && sums.id == "source-late" {
+                remedy.setting = at_foreign_source(sums.detail).map(str::to_owned);
+            }
             ranked.push(CauseSummary {
                 source: sums.id.to_string(),
+                stable_name: sums.stable_name.clone().filter(|stable| *stable != name),
                 name,
                 threads,
                 class: source.map_or(SourceClass::NetworkIndependent, |source| source.class),
@@ -361,7 +388,7 @@ impl CauseTable {
                 intervals: sums.intervals,
                 worst_ns: sums.worst_ns,
                 example_seq: sums.example_seq,
-                remedy: source.map_or_else(Remedy::default, |source| source.remedy.clone()),
+                remedy,
                 functions: Vec::new(),
                 inferred_ns: sums.inferred_ns,
             });

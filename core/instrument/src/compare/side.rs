@@ -58,7 +58,7 @@ pub(super) fn read(run: &RunDir, kind: &dyn RunKind, seed: u64) -> anyhow::Resul
     let mut times: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
     for cause in &causes {
         let slices =
-            times.entry((cause.source.clone(), kin(&cause.name))).or_insert(vec![0.0; cause.shares.len()]);
+            times.entry((cause.source.clone(), cause.name.clone())).or_insert(vec![0.0; cause.shares.len()]);
         slices.iter_mut().zip(&cause.shares).for_each(|(sum, share)| *sum += share);
     }
     let mut causes: BTreeMap<_, Estimate> =
@@ -112,31 +112,13 @@ fn causes_of(summary: &Value, manifest: &Manifest) -> BTreeMap<(String, String),
     for cause in summary.get("causes").and_then(Value::as_array).into_iter().flatten() {
         let word = |key: &str| cause.get(key).and_then(Value::as_str).unwrap_or_default();
         if let (Some(ns), Some(length_ns)) = (cause.get("time_ns").and_then(Value::as_f64), length_ns) {
-            *sums.entry((word("source").to_owned(), kin(word("name")))).or_default() +=
+            let name = if cause.get("stable_name").is_some() { word("stable_name") } else { word("name") };
+            *sums.entry((word("source").to_owned(), name.to_owned())).or_default() +=
                 ns / length_ns.max(1.0);
         }
     }
     sums.into_iter().map(|(key, share)| (key, Estimate::exact(share))).collect()
 }
-
-/// The name of a cause without what differs from run to run: whether one thread of a process was met, or how many.
-fn kin(name: &str) -> String {
-    let late = if name.starts_with(SOURCE) { SOURCE } else { "" };
-    if let Some(only) = name[late.len()..].strip_prefix("thread ") {
-        return format!("{late}{only}");
-    }
-    let counted = |part: &str| part.split_whitespace().nth(1).is_some_and(|word| word.starts_with("thread"));
-    match name.split_once(", ") {
-        Some((own, rest)) if counted(rest) => {
-            let after = rest.find(" (").map_or("", |at| &rest[at..]);
-            format!("{own}{after}")
-        }
-        _ => name.to_owned(),
-    }
-}
-
-/// What the cause of a late source begins with.
-const SOURCE: &str = "source late: ";
 
 /// Every number of a value by its path, as `--fail-if` names it. Elements of lists go by what names them, else by number.
 fn numbers(value: &Value, path: String, into: &mut BTreeMap<String, f64>) {
@@ -173,17 +155,5 @@ mod tests {
             found.into_iter().collect::<Vec<_>>(),
             expected.map(|(path, number)| (path.to_owned(), number))
         );
-    }
-
-    #[test]
-    fn a_process_is_the_same_however_many_threads_it_has() {
-        assert_eq!(kin("rustc, 38 threads (normal)"), "rustc (normal)");
-        assert_eq!(kin("thread rustc (normal)"), "rustc (normal)");
-        let of_source = ["rustc, 9 threads (normal)", "thread rustc (normal)"];
-        let of_source = of_source.map(|what| kin(&format!("source late: {what} ran on its CPU")));
-        assert_eq!(of_source, ["source late: rustc (normal) ran on its CPU"; 2]);
-        assert_eq!(kin("source late"), "source late");
-        assert_eq!(kin("irq 41 virtio3-rx"), "irq 41 virtio3-rx");
-        assert_eq!(kin("a, b (fifo 50)"), "a, b (fifo 50)");
     }
 }

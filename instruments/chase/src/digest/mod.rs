@@ -137,26 +137,10 @@ fn complete_summary(summary: &mut ChaseSummary, manifest: &Manifest) {
         let late = summary.causes.iter_mut().filter(|cause| cause.source == "arrival-late");
         late.for_each(|cause| cause.remedy.setting = Some(AT_LOCAL_SENDER.to_owned()));
     }
-    if facts.source.is_some_and(|source| source.foreign) {
-        let late = summary.causes.iter_mut().filter(|cause| cause.source == "source-late");
-        late.for_each(|cause| cause.remedy.setting = for_foreign_sender(&cause.name).map(str::to_owned));
-    }
 }
 
 /// What helps against packets that come late over loopback, where no device is.
 const AT_LOCAL_SENDER: &str = "look at the sender, which runs on this host";
-
-/// What helps where a program of others sends late for a cause of this name; none where nothing on this host does.
-fn for_foreign_sender(cause: &str) -> Option<&'static str> {
-    match cause {
-        "source late" => Some("look at the sender's own work: no record shows what kept it"),
-        _ if cause.ends_with("(normal) ran on its CPU") => {
-            Some("real-time priority or a CPU of its own for the sender")
-        }
-        _ if cause.ends_with(" ran on its CPU") => Some("a CPU of its own for the sender"),
-        _ => None,
-    }
-}
 
 /// Whether a stream's destination, as manifests have it (`127.0.0.1, port 5004`, `127.0.0.1:5004`), is an address of loopback.
 fn is_loopback(destination: &str) -> bool {
@@ -201,7 +185,7 @@ impl ChaseDigest {
 
 #[cfg(test)]
 mod tests {
-    use super::{for_foreign_sender, is_loopback};
+    use super::is_loopback;
 
     #[test]
     fn streams_over_loopback_are_told_by_their_destination() {
@@ -211,15 +195,5 @@ mod tests {
         for destination in ["any address, port 5004", "192.0.2.1, port 5004", "192.0.2.1:5004", ""] {
             assert!(!is_loopback(destination), "{destination}");
         }
-    }
-
-    #[test]
-    fn a_late_sender_has_the_remedy_of_its_own_cause() {
-        let of = |cause: &str| for_foreign_sender(cause).unwrap_or("none");
-        let waited = "source late: rustc, 9 threads (normal) ran on its CPU";
-        assert_eq!(of(waited), "real-time priority or a CPU of its own for the sender");
-        assert_eq!(of("source late: irq 41 eth0 ran on its CPU"), "a CPU of its own for the sender");
-        assert!(of("source late").starts_with("look at the sender's own work"));
-        assert_eq!(of("source late: host ran something else"), "none");
     }
 }

@@ -81,6 +81,7 @@ fn cause(source: &str, name: &str, share: f64, packets: u64, worst_ns: i64, reme
         threads: Vec::new(),
         functions: Vec::new(),
         inferred_ns: 0,
+        stable_name: None,
     }
 }
 

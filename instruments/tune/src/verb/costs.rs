@@ -58,6 +58,7 @@ mod tests {
             threads: Vec::new(),
             functions: Vec::new(),
             inferred_ns: 0,
+            stable_name: None,
         }
     }
 

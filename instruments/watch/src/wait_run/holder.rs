@@ -50,6 +50,7 @@ pub(super) fn add_own_work(
         threads: Vec::new(),
         functions: Vec::new(),
         inferred_ns: 0,
+        stable_name: None,
     });
     unexplained.time_ns -= time_ns;
     unexplained.worst_ns = unexplained.worst_ns.min(unexplained.time_ns);

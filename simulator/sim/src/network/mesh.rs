@@ -26,7 +26,10 @@ struct Router {
 /// the corners.
 #[derive(Clone, Debug)]
 pub struct Mesh {
-    cores: usize,
+    /// Of each core, and of the slice of the directory beside it.
+    routers: Box<[Router]>,
+    /// Selects a line's slice where these are a power of two.
+    home_mask: Option<u64>,
     columns: usize,
     rows: usize,
     channels: u64,
@@ -50,7 +53,8 @@ impl Mesh {
         let rows = cores.div_ceil(columns);
         let network = &config.network;
         Self {
-            cores,
+            routers: (0..cores).map(|at| Router { column: at % columns, row: at / columns }).collect(),
+            home_mask: cores.is_power_of_two().then_some(cores as u64 - 1),
             columns,
             rows,
             channels: config.memory.ddr3.channels as u64,
@@ -66,17 +70,18 @@ impl Mesh {
         }
     }
 
+    #[inline]
     fn router(&self, place: Place) -> Router {
-        let index = match place {
-            Place::Core(core) => core,
-            Place::Home(line) => line as usize % self.cores,
-            Place::Controller(line) => {
+        match (place, self.home_mask) {
+            (Place::Core(core), _) => self.routers[core],
+            (Place::Home(line), Some(mask)) => self.routers[(line & mask) as usize],
+            (Place::Home(line), None) => self.routers[(line % self.routers.len() as u64) as usize],
+            (Place::Controller(line), _) => {
                 let corner = line % self.channels;
                 let column = if corner & 1 == 0 { 0 } else { self.columns - 1 };
-                return Router { column, row: if corner & 2 == 0 { 0 } else { self.rows - 1 } };
+                Router { column, row: if corner & 2 == 0 { 0 } else { self.rows - 1 } }
             }
-        };
-        Router { column: index % self.columns, row: index / self.columns }
+        }
     }
 
     /// A message leaves at `from_fs`; when all of it is there. Its head takes a time a link, and the rest follows cycle by cycle.

@@ -20,6 +20,18 @@ impl Server {
         if length_fs == 0 {
             return from_fs;
         }
+        // Nearly all come after all others.
+        match self.busy.back_mut() {
+            Some((_, last_fs)) if *last_fs == from_fs => {
+                *last_fs += length_fs;
+                return from_fs;
+            }
+            Some((_, last_fs)) if *last_fs > from_fs => {}
+            _ => {
+                self.busy.push_back((from_fs, from_fs + length_fs));
+                return from_fs;
+            }
+        }
         let mut start_fs = from_fs;
         let mut place = self.busy.len();
         for (index, (begin_fs, end_fs)) in self.busy.iter().enumerate() {

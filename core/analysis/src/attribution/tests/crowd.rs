@@ -84,6 +84,7 @@ fn cause(source: &str) -> CauseSummary {
         threads: Vec::new(),
         functions: Vec::new(),
         inferred_ns: 0,
+        stable_name: None,
     }
 }
 

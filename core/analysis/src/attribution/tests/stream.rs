@@ -37,6 +37,18 @@ fn a_late_source_is_named_as_such() {
             ("source-late", "source late", 200, 0, 0, 0),
         ]
     );
+    let remedies = |run: &mut PacketRun, foreign: bool| {
+        run.source.as_mut().unwrap().foreign = foreign;
+        let causes = analyze(run).summary.causes;
+        causes.into_iter().map(|cause| cause.remedy.setting.unwrap_or_default()).collect::<Vec<_>>()
+    };
+    let of_others = [
+        "real-time priority or a CPU of its own for the sender",
+        "look at the sender's own work: no record shows what kept it",
+    ];
+    assert_eq!(remedies(&mut run, true), of_others);
+    assert!(remedies(&mut run, false).iter().all(|ours| !of_others.contains(&ours.as_str())));
+    assert_eq!(analysis.summary.causes[0].stable_name(), "source late: hog (normal) ran on its CPU");
     // Two threads of one process are one cause, here as on the receiver's CPU.
     run.events.retain(|event| event.id != 8);
     run.events.push(thread(8, 120, 0, due - 50, due + 2_000, OffCpu::Blocked));
@@ -49,6 +61,7 @@ fn a_late_source_is_named_as_such() {
         (&*cause.name, cause.time_ns),
         ("source late: rustc, 2 threads (normal) ran on its CPU", 7_800)
     );
+    assert_eq!(cause.stable_name(), "source late: rustc (normal) ran on its CPU");
     let threads: Vec<_> = cause.threads.iter().map(|one| (&*one.name, one.time_ns)).collect();
     assert_eq!(threads, [("thread opt (normal)", 5_900), ("thread rustc (normal)", 1_900)]);
 }
