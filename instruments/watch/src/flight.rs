@@ -16,6 +16,8 @@ pub(crate) struct FlightRecorder {
     open: Batch,
     keep_ns: u64,
     most_bytes: usize,
+    /// All trace points are attached since then.
+    began_ns: u64,
     /// Everything recorded since then is held.
     held_from_ns: u64,
     /// Why nothing before that is.
@@ -70,6 +72,12 @@ fn since_latest_run(mut records: Vec<EventRecord>) -> Vec<EventRecord> {
     records
 }
 
+/// When a packet was first seen, by any layer.
+fn first_ns(stamp: &StampRecord) -> u64 {
+    let layers = [stamp.receive_ns, stamp.enqueued_ns, stamp.ready_ns, stamp.user_ns];
+    layers.into_iter().find(|ns| *ns > 0).unwrap_or(0)
+}
+
 /// When a packet was last seen, by any layer.
 fn last_ns(stamp: &StampRecord) -> u64 {
     stamp.user_ns.max(stamp.ready_ns).max(stamp.enqueued_ns).max(stamp.receive_ns)
@@ -91,6 +99,7 @@ impl FlightRecorder {
             open: Batch::default(),
             keep_ns: keep.as_nanos() as u64,
             most_bytes,
+            began_ns: now_ns,
             held_from_ns: now_ns,
             held_because: "recording began then",
             newest_ns: 0,
@@ -198,7 +207,12 @@ impl FlightRecorder {
 }
 
 impl TraceSink for FlightRecorder {
+    /// Trace points are attached one after the other. A packet that came before the last one may have been read unseen, and the
+    /// first reading that was seen would count as its own: it would be late by the time of attaching.
     fn stamp(&mut self, record: StampRecord) {
+        if first_ns(&record) < self.began_ns {
+            return;
+        }
         self.newest_ns = self.newest_ns.max(last_ns(&record));
         self.stamps.push_back(record);
         self.fresh.push(record);
@@ -258,6 +272,19 @@ mod tests {
                 prop_assert_eq!(held, expected);
             }
         }
+    }
+
+    #[test]
+    fn a_packet_that_came_while_trace_points_were_being_attached_is_not_recorded() {
+        let mut flight = FlightRecorder::new(100, Duration::from_secs(1), 1 << 20, BTreeSet::new());
+        // Sixteen packets waited for the first reading that was seen; the last of them came when all was attached.
+        (85..=100).for_each(|receive_ns| {
+            flight.stamp(StampRecord { receive_ns, user_ns: 101, ..StampRecord::default() })
+        });
+        flight.stamp(StampRecord { ready_ns: 99, user_ns: 102, ..StampRecord::default() });
+        let fresh = flight.take_fresh();
+        assert_eq!(fresh.iter().map(|stamp| stamp.receive_ns).collect::<Vec<_>>(), [100]);
+        assert_eq!(flight.copy(0, u64::MAX).0, fresh);
     }
 
     #[test]
