@@ -2,7 +2,7 @@
 import subprocess, sys, os, time, signal, shutil
 quaver, place = sys.argv[1], os.path.abspath(sys.argv[2])
 shutil.rmtree(place, ignore_errors=True); os.makedirs(place)
-net = f"hist-memory-{os.getpid()}"
+net = f"watch-memory-{os.getpid()}"
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 def run(*words): subprocess.run(words, check=True)
 run("ip", "netns", "add", net)

@@ -2,7 +2,7 @@
 import subprocess, sys, os, time, signal, shutil
 quaver, place, minutes = sys.argv[1], os.path.abspath(sys.argv[2]), float(sys.argv[3])
 shutil.rmtree(place, ignore_errors=True); os.makedirs(place)
-net = "hist-quiet"
+net = "watch-quiet"
 def run(*words): subprocess.run(words, check=True)
 run("ip", "netns", "add", net)
 children = []

@@ -3,7 +3,7 @@
 import subprocess, sys, os, time, signal, shutil, re
 quaver, place, times = sys.argv[1], os.path.abspath(sys.argv[2]), int(sys.argv[3])
 shutil.rmtree(place, ignore_errors=True); os.makedirs(place)
-net = "hist-starts"
+net = "watch-starts"
 def run(*words): subprocess.run(words, check=True)
 run("ip", "netns", "add", net)
 children = []
