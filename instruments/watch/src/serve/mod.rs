@@ -318,6 +318,18 @@ mod tests {
     }
 
     #[test]
+    fn a_scrape_that_wants_protobuf_more_than_text_gets_it_and_others_get_text() {
+        let answers = |accept: &str| talk(format!("HEAD /metrics HTTP/1.1\r\n{accept}\r\n").as_bytes(), None);
+        let has = |answer: &str, kind: &str| answer.contains(&format!("\r\nContent-Type: {kind}\r\n"));
+        let wanted = answers(&format!("accept: text/plain\r\nACCEPT: {PROTOBUF}, */*;q=0.1\r\n"));
+        assert!(has(&wanted, PROTOBUF), "{wanted}");
+        for accept in ["", "Accept: */*\r\n", &format!("Accept: {PROTOBUF};q=0.5, application/*;q=0.6\r\n")] {
+            let text = answers(accept);
+            assert!(has(&text, OPENMETRICS), "{accept}: {text}");
+        }
+    }
+
+    #[test]
     fn hostile_requests_get_no_answer_and_take_no_memory() {
         assert_eq!(talk(b"GET /metrics", None), "");
         assert_eq!(talk(&[0xff; 20_000], None), "");
