@@ -28,7 +28,7 @@ fn answer_for_ever(place: &Path) -> PathBuf {
             }
             let body = format!(
                 r#"{{"realtime_ns": {}000000000, "receivers": {{"studio": {{"watched": true, "words": "RTP", "received": {},
-                "lateness": {{"counts": [{},0,0,0,0,0,0,0,0,0,0,0,0,0,0], "sum_ns": 0}}, "of a later version": 1}}}},
+                "lateness": {{"counts": [{},0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0], "sum_ns": 0}}, "of a later version": 1}}}},
                 "cost": {{"cpu_percent": 1.25}}}}"#,
                 36_000 + second,
                 second * 500,

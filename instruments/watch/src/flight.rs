@@ -10,12 +10,15 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct FlightRecorder {
     stamps: VecDeque<StampRecord>,
-    events: VecDeque<EventRecord>,
+    /// Events of all batches.
+    events: usize,
     /// Records of one reading go together: ends of events are not in order, and an interval may have begun long ago.
     batches: VecDeque<Batch>,
     open: Batch,
     keep_ns: u64,
     most_bytes: usize,
+    /// All trace points are attached since then.
+    began_ns: u64,
     /// Everything recorded since then is held.
     held_from_ns: u64,
     /// Why nothing before that is.
@@ -49,12 +52,13 @@ impl TraceSink for Snapshot {
 }
 
 /// Records of one reading of the tracer's memory.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct Batch {
     /// None of them is of later than this.
     until_ns: u64,
     stamps: usize,
-    events: usize,
+    /// In memory of their own, which goes with them: one queue of all would take up to twice as much as it holds.
+    events: Vec<EventRecord>,
 }
 
 /// What tells the state of a thread.
@@ -68,6 +72,12 @@ fn since_latest_run(mut records: Vec<EventRecord>) -> Vec<EventRecord> {
         records.retain(|record| record.end_ns >= latest_ns);
     }
     records
+}
+
+/// When a packet was first seen, by any layer.
+fn first_ns(stamp: &StampRecord) -> u64 {
+    let layers = [stamp.receive_ns, stamp.enqueued_ns, stamp.ready_ns, stamp.user_ns];
+    layers.into_iter().find(|ns| *ns > 0).unwrap_or(0)
 }
 
 /// When a packet was last seen, by any layer.
@@ -86,11 +96,12 @@ impl FlightRecorder {
     pub(crate) fn new(now_ns: u64, keep: Duration, most_bytes: usize, threads: BTreeSet<u32>) -> Self {
         Self {
             stamps: VecDeque::new(),
-            events: VecDeque::new(),
+            events: 0,
             batches: VecDeque::new(),
             open: Batch::default(),
             keep_ns: keep.as_nanos() as u64,
             most_bytes,
+            began_ns: now_ns,
             held_from_ns: now_ns,
             held_because: "recording began then",
             newest_ns: 0,
@@ -107,6 +118,7 @@ impl FlightRecorder {
 
     /// Ends a reading, which was done at `now_ns`, and lets go what is too much.
     pub(crate) fn end_reading(&mut self, now_ns: u64) {
+        self.open.events.shrink_to_fit();
         self.batches.push_back(Batch { until_ns: now_ns, ..std::mem::take(&mut self.open) });
         while self.bytes() > self.most_bytes && !self.batches.is_empty() {
             self.let_go();
@@ -126,9 +138,10 @@ impl FlightRecorder {
     fn let_go(&mut self) {
         let Some(batch) = self.batches.pop_front() else { return };
         self.stamps.drain(..batch.stamps);
+        self.events -= batch.events.len();
         let mut changed = BTreeSet::new();
-        for event in self.events.drain(..batch.events).filter(|event| tells_state(event, &self.threads)) {
-            self.before.entry(event.id).or_default().push(event);
+        for event in batch.events.iter().filter(|event| tells_state(event, &self.threads)) {
+            self.before.entry(event.id).or_default().push(*event);
             changed.insert(event.id);
         }
         for thread in changed {
@@ -140,7 +153,11 @@ impl FlightRecorder {
 
     /// Memory that its records take.
     pub(crate) fn bytes(&self) -> usize {
-        self.stamps.len() * size_of::<StampRecord>() + self.events.len() * size_of::<EventRecord>()
+        self.stamps.len() * size_of::<StampRecord>() + self.events * size_of::<EventRecord>()
+    }
+
+    fn events(&self) -> impl Iterator<Item = &EventRecord> {
+        self.batches.iter().chain([&self.open]).flat_map(|batch| &batch.events)
     }
 
     /// When the newest packet was last seen.
@@ -181,7 +198,7 @@ impl FlightRecorder {
     /// of the account.
     pub(crate) fn copy(&self, from_ns: u64, to_ns: u64) -> (Vec<StampRecord>, Vec<EventRecord>) {
         let mut before = self.before.clone();
-        for event in self.events.iter().filter(|event| tells_state(event, &self.threads)) {
+        for event in self.events().filter(|event| tells_state(event, &self.threads)) {
             before.entry(event.id).or_default().push(*event);
         }
         let at_start = before.into_values().flat_map(|mut records| {
@@ -192,13 +209,18 @@ impl FlightRecorder {
         let first = self.stamps.iter().position(is_within).unwrap_or(0);
         let end = self.stamps.iter().rposition(is_within).map_or(first, |last| last + 1);
         let stamps = self.stamps.range(first..end);
-        let events = self.events.iter().filter(|event| event.end_ns >= from_ns && event.start_ns <= to_ns);
+        let events = self.events().filter(|event| event.end_ns >= from_ns && event.start_ns <= to_ns);
         (stamps.copied().collect(), at_start.chain(events.copied()).collect())
     }
 }
 
 impl TraceSink for FlightRecorder {
+    /// Trace points are attached one after the other. A packet that came before the last one may have been read unseen, and the
+    /// first reading that was seen would count as its own: it would be late by the time of attaching.
     fn stamp(&mut self, record: StampRecord) {
+        if first_ns(&record) < self.began_ns {
+            return;
+        }
         self.newest_ns = self.newest_ns.max(last_ns(&record));
         self.stamps.push_back(record);
         self.fresh.push(record);
@@ -206,8 +228,8 @@ impl TraceSink for FlightRecorder {
     }
 
     fn event(&mut self, record: EventRecord) {
-        self.events.push_back(record);
-        self.open.events += 1;
+        self.open.events.push(record);
+        self.events += 1;
     }
 }
 
@@ -245,6 +267,8 @@ mod tests {
                 flight.end_reading(now_ns);
                 flight.trim(now_ns);
                 prop_assert!(flight.bytes() <= most * 128);
+                prop_assert_eq!(flight.events().count(), flight.events);
+                prop_assert!(flight.batches.iter().all(|batch| batch.events.capacity() == batch.events.len()));
                 prop_assert!(flight.held_from_ns() <= now_ns + 1);
                 let (stamps, events) = flight.copy(flight.held_from_ns(), u64::MAX);
                 let held = stamps.iter().map(last_ns).chain(events.iter().map(|event| event.end_ns));
@@ -258,6 +282,19 @@ mod tests {
                 prop_assert_eq!(held, expected);
             }
         }
+    }
+
+    #[test]
+    fn a_packet_that_came_while_trace_points_were_being_attached_is_not_recorded() {
+        let mut flight = FlightRecorder::new(100, Duration::from_secs(1), 1 << 20, BTreeSet::new());
+        // Sixteen packets waited for the first reading that was seen; the last of them came when all was attached.
+        (85..=100).for_each(|receive_ns| {
+            flight.stamp(StampRecord { receive_ns, user_ns: 101, ..StampRecord::default() })
+        });
+        flight.stamp(StampRecord { ready_ns: 99, user_ns: 102, ..StampRecord::default() });
+        let fresh = flight.take_fresh();
+        assert_eq!(fresh.iter().map(|stamp| stamp.receive_ns).collect::<Vec<_>>(), [100]);
+        assert_eq!(flight.copy(0, u64::MAX).0, fresh);
     }
 
     #[test]
@@ -328,7 +365,7 @@ mod tests {
         let expected = vec![stops[1], stops[2], stops[3], stops[4]];
         assert_eq!(flight.copy(35, 100).1, expected, "held");
         flight.trim(1_000);
-        assert_eq!(flight.events.len(), 0);
+        assert_eq!((flight.events, flight.events().count()), (0, 0));
         assert_eq!(flight.copy(900, 1_000).1, expected, "let go");
         flight.event(of(EventKind::Thread, 7, 950));
         assert_eq!(flight.copy(960, 1_000).1, vec![of(EventKind::Thread, 7, 950), stops[3], stops[4]]);

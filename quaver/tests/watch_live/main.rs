@@ -4,6 +4,7 @@
 mod access;
 mod disk;
 mod links;
+mod native;
 mod receivers;
 mod support;
 mod webhook;
@@ -20,12 +21,11 @@ use std::time::Duration;
 use support::{Ended, GLITCH, Receiver, Sender, Watch, alone_on_cpu_0, get, note, stop_for_a_while, summary};
 
 impl Watch {
-    /// Prometheus with the shipped rules, which asks the watch each second, raises an alert for each cause and names its incident.
-    fn raises_alerts(&self, causes: &[(&str, &Path)]) {
+    /// Prometheus with these features and rules, which asks the watch each second, and its port; none where it is not installed.
+    fn prometheus(&self, features: &str, rules: &str) -> Option<(Ended, u16)> {
         let port = free_port();
-        let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/watch/alerts.yaml");
         let settings = format!(
-            "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\nrule_files: ['{rules}']\n\
+            "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\nrule_files: {rules}\n\
              scrape_configs:\n- job_name: watch\n  static_configs: [ targets: ['127.0.0.1:{}'] ]\n",
             self.metrics
         );
@@ -34,12 +34,18 @@ impl Watch {
         program.arg(format!("--config.file={}", self.path("prometheus.yaml").display()));
         program.arg(format!("--storage.tsdb.path={}", self.path("series").display()));
         program.arg(format!("--web.listen-address=127.0.0.1:{port}"));
-        program.arg("--enable-feature=exemplar-storage");
+        program.arg(format!("--enable-feature={features}"));
         let log = std::fs::File::create(self.path("prometheus.log")).unwrap();
-        let Ok(daemon) = program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn() else {
+        let daemon = program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
+        daemon.ok().map(|daemon| (Ended(daemon), port))
+    }
+
+    /// Prometheus with the shipped rules, which asks the watch each second, raises an alert for each cause and names its incident.
+    fn raises_alerts(&self, causes: &[(&str, &Path)]) {
+        let rules = concat!("['", env!("CARGO_MANIFEST_DIR"), "/../packaging/watch/alerts.yaml']");
+        let Some((_daemon, port)) = self.prometheus("exemplar-storage", rules) else {
             return skip("alerts of a live watch", Lack::Installed("prometheus"));
         };
-        let _daemon = Ended(daemon);
         for (cause, incident) in causes {
             self.wait("an alert", |_| has_alert(port, cause));
             let id = incident.file_name().unwrap().to_str().unwrap();

@@ -83,6 +83,33 @@ fn a_receiver_is_found_again_after_each_of_five_restarts_and_nothing_is_left_of_
 }
 
 #[test]
+fn a_receiver_that_moves_to_another_port_is_found_there_and_its_next_stop_is_an_incident() {
+    if !privileged("a_receiver_that_moves_to_another_port_is_found_there_and_its_next_stop_is_an_incident") {
+        return;
+    }
+    let _alone = alone_on_cpu_0();
+    let receiver = Receiver::that_moves();
+    let sender = Sender::start(receiver.port);
+    let watch = Watch::of(receiver.port);
+    watch.set(&format!("port = {}", receiver.port), &format!("pid = {}", receiver.pid().as_raw_nonzero()));
+    let daemon = watch.start();
+    watch.wait_watching(1);
+    let port = receiver.moves();
+    drop(sender);
+    let _sender = Sender::start(port);
+    watch.wait_watching(2);
+    let closed = format!("has closed its socket on port {}\n", receiver.port);
+    assert_eq!(watch.log().matches(&closed).count(), 1, "{}", watch.log());
+    assert!(watch.ask("status").contains(&format!("port {port}")), "{}", watch.ask("status"));
+    stop_for_a_while(receiver.pid());
+    watch.wait_incidents(1);
+    let found = summary(&watch.incidents()[0]);
+    assert_eq!(found["causes"][0]["source"], "stopped", "{}", found["causes"]);
+    assert!(found["causes"][0]["share"].as_f64().unwrap() > 0.9, "{}", found["causes"]);
+    watch.end(daemon);
+}
+
+#[test]
 fn two_watches_of_a_receiver_each_keep_what_happens_and_a_directory_has_one_watch() {
     if !privileged("two_watches_of_a_receiver_each_keep_what_happens_and_a_directory_has_one_watch") {
         return;

@@ -15,7 +15,8 @@ use std::sync::mpsc::{Receiver as Channel, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Set in the environment of the receiver program: its address with the port, 0 for any; then `peek`, where it does so.
+/// Set in the environment of the receiver program: its address with the port, 0 for any; then `peek`, where it does so, or `move`, to
+/// another port at each packet of one byte.
 const RECEIVER: &str = "QUAVER_TEST_WATCHED_RECEIVER";
 pub(crate) const QUAVER: &str = env!("CARGO_BIN_EXE_quaver");
 /// Far above what a shared machine does to a real-time thread by itself.
@@ -36,18 +37,24 @@ pub(crate) fn alone_on_cpu_0() -> MutexGuard<'static, ()> {
 #[test]
 fn a_watched_receiver() {
     let Ok(words) = std::env::var(RECEIVER) else { return };
-    let (address, peeks) = words.split_once(' ').unwrap();
-    let socket = UdpSocket::bind(address).unwrap();
+    let (address, how) = words.split_once(' ').unwrap();
+    let mut socket = UdpSocket::bind(address).unwrap();
     schedule::bind(0, 0).unwrap();
     schedule::fifo(0, 50).unwrap();
     println!("\nport {}", socket.local_addr().unwrap().port());
     let mut buffer = [0u8; 2_048];
     let mut last: Option<u16> = None;
     loop {
-        if peeks == "peek" {
+        if how == "peek" {
             socket.peek(&mut buffer).unwrap();
         }
-        socket.recv(&mut buffer).unwrap();
+        let size = socket.recv(&mut buffer).unwrap();
+        if how == "move" && size == 1 {
+            let elsewhere = UdpSocket::bind((HERE, 0)).unwrap();
+            println!("port {}", elsewhere.local_addr().unwrap().port());
+            (socket, last) = (elsewhere, None);
+            continue;
+        }
         let number = u16::from_be_bytes([buffer[2], buffer[3]]);
         let step = last.map_or(1, |last| number.wrapping_sub(last));
         if step > 1 {
@@ -100,15 +107,27 @@ impl Receiver {
         Self::of(SocketAddr::from((HERE, 0)), "peek", None)
     }
 
+    /// One that moves to another port when it is asked to.
+    pub(crate) fn that_moves() -> Self {
+        Self::of(SocketAddr::from((HERE, 0)), "move", None)
+    }
+
+    /// Asks it to move; its new port.
+    pub(crate) fn moves(&self) -> u16 {
+        let asking = UdpSocket::bind((HERE, 0)).unwrap();
+        asking.send_to(&[0], (HERE, self.port)).unwrap();
+        self.says("port ")
+    }
+
     /// One at an end of a lab.
     pub(crate) fn at(end: &LabEnd) -> Self {
         Self::of(SocketAddr::from((end.ipv4, 0)), "", Some(end))
     }
 
-    fn of(address: SocketAddr, peeks: &str, at: Option<&LabEnd>) -> Self {
+    fn of(address: SocketAddr, how: &str, at: Option<&LabEnd>) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "support::a_watched_receiver", "--nocapture"]);
-        command.env(RECEIVER, format!("{address} {peeks}")).stdout(Stdio::piped());
+        command.env(RECEIVER, format!("{address} {how}")).stdout(Stdio::piped());
         let mut program = spawn(&mut command, at);
         let lines = BufReader::new(program.0.stdout.take().unwrap()).lines();
         let (says, said) = channel();

@@ -6,13 +6,16 @@ mod times;
 #[path = "without_bpf.rs"]
 mod times;
 
+use crate::histogram::{Powers, power_ns};
 use quaver_instrument::interrupt::Interrupt;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use times::TimeCounter;
 
-/// Buckets: upper bounds of 512 ns, doubled up to 134 ms, and one above all.
+/// The first bucket has the times up to 2 to this power of a second.
+const LEAST_EXPONENT: i32 = -21;
+/// Buckets: upper bounds of 2^-21 s, doubled up to 2^-3 s, and one above all.
 const BUCKETS: usize = 20;
 /// Time between two readings of the counts.
 const COUNT: Duration = Duration::from_secs(1);
@@ -61,7 +64,12 @@ pub(crate) struct Times {
 impl Times {
     /// Upper bound of a bucket but the last.
     pub(crate) fn bound_ns(bucket: usize) -> u64 {
-        512 << bucket
+        power_ns(LEAST_EXPONENT + bucket as i32)
+    }
+
+    /// Counts between powers of two of a second, which are all that was counted.
+    pub(crate) fn by_powers(&self) -> Powers {
+        Powers { least_exponent: LEAST_EXPONENT, counts: self.counts.to_vec() }
     }
 
     /// Adds what was counted since an earlier reading.

@@ -198,7 +198,7 @@ mod tests {
                     .iter()
                     .enumerate()
                     .skip(1)
-                    .map(|(bucket, count)| count * (256 << bucket))
+                    .map(|(bucket, count)| count * Times::bound_ns(bucket - 1))
                     .sum();
                 let most = times.counts[..BUCKETS - 1].iter().enumerate();
                 let most: u64 = most.map(|(bucket, count)| count * Times::bound_ns(bucket)).sum();

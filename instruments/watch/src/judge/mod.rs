@@ -3,15 +3,13 @@
 mod pace;
 
 use crate::config::ReceiverSettings;
+use crate::histogram::Histogram;
 use pace::{LivePace, Numbered, Sequence};
 use quaver_abi::record::{StampRecord, stamp_flags};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 
-/// Upper bounds of the histograms' buckets, microseconds.
-pub(crate) const BOUNDS_US: [u64; 14] =
-    [10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000];
 /// A stream of which a larger part was late lately keeps to no pace; then lateness is no trigger.
 const MOST_LATE: f64 = 0.1;
 /// Packets by which that is judged.
@@ -111,71 +109,6 @@ impl fmt::Display for Trigger {
             Reason::Waited => write!(out, "a thread waited {ms:.2} ms for a CPU"),
             Reason::Blocked => write!(out, "a thread waited {ms:.2} ms for a lock"),
         }
-    }
-}
-
-/// An incident that is an example of what is counted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Exemplar {
-    /// Name of its run.
-    pub(crate) incident: String,
-    /// When its trigger was.
-    pub(crate) realtime_ns: i64,
-}
-
-/// Counts in buckets, the last one above all bounds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Histogram {
-    pub(crate) counts: [u64; BOUNDS_US.len() + 1],
-    pub(crate) sum_ns: u64,
-    /// By bucket the latest time that was counted in it and made an incident.
-    #[serde(skip)]
-    pub(crate) exemplars: BTreeMap<usize, (u64, Exemplar)>,
-}
-
-impl Histogram {
-    /// Counts a time.
-    pub(crate) fn add(&mut self, ns: u64) {
-        self.counts[Self::bucket_of(ns)] += 1;
-        self.sum_ns += ns;
-    }
-
-    fn bucket_of(ns: u64) -> usize {
-        BOUNDS_US.partition_point(|bound_us| bound_us * 1_000 < ns)
-    }
-
-    /// Notes the incident that a time, which was counted, has made.
-    pub(crate) fn exemplify(&mut self, ns: u64, exemplar: Exemplar) {
-        self.exemplars.insert(Self::bucket_of(ns), (ns, exemplar));
-    }
-
-    /// What was counted since an earlier state.
-    pub(crate) fn since(&self, earlier: &Self) -> Self {
-        let mut since = self.clone();
-        since
-            .counts
-            .iter_mut()
-            .zip(&earlier.counts)
-            .for_each(|(count, before)| *count -= (*before).min(*count));
-        since.sum_ns -= earlier.sum_ns.min(since.sum_ns);
-        since
-    }
-
-    /// The bucket that holds the `quantile` (0 to 1) of all; none without any.
-    pub(crate) fn bucket(&self, quantile: f64) -> Option<usize> {
-        let all: u64 = self.counts.iter().sum();
-        let rank = ((all as f64 * quantile).ceil() as u64).clamp(1, all.max(1));
-        let mut so_far = 0;
-        self.counts.iter().position(|count| {
-            so_far += count;
-            so_far >= rank
-        })
-    }
-
-    /// Adds another.
-    pub(crate) fn merge(&mut self, other: &Self) {
-        self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
-        self.sum_ns += other.sum_ns;
     }
 }
 
@@ -378,7 +311,7 @@ mod tests {
         let (found, figures) = judge(5_000, |_, _| true);
         assert_eq!(found, []);
         assert_eq!((figures.received, figures.missing, figures.dropped), (5_000, 0, 0));
-        assert_eq!(figures.delivery.counts[1], 5_000);
+        assert_eq!(figures.delivery.in_text()[1], 5_000);
         assert_eq!(figures.delivery.sum_ns, 5_000 * 20_000);
     }
 

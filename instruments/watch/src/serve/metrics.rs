@@ -1,134 +1,154 @@
-//! `/metrics`: OpenMetrics text 1.0 (<https://prometheus.io/docs/specs/om/open_metrics_spec/>).
+//! What `/metrics` has: families of the watch's figures.
 //!
 //! Labels are names from the settings, identifiers of the catalogue of causes, kinds of places and reasons, and of threads
 //! numbers of CPUs and what had one before; nothing else.
 
-use super::openmetrics::{Rows, buckets, family, histogram, line, seconds};
+use super::families::{Family, Kind, Rows, seconds};
 use super::waits;
-use crate::board::{Board, Cost, Figures, ReceiverState};
-use crate::cpus::{CpuTimes, Family, KINDS, Times};
-use crate::judge::{Histogram, Reason};
+use crate::board::{Cost, Figures, ReceiverState};
+use crate::cpus::{CpuTimes, KINDS, Times};
+use crate::histogram::Histogram;
+use crate::judge::Reason;
 
-/// The whole page.
-pub(crate) fn page(board: &Board) -> String {
-    let Figures { receivers, threads, cpus, cost, .. } = board.read();
-    let mut out = String::new();
-    let of = Rows { label: "receiver", states: &receivers };
-    packets(&mut out, &of);
-    incidents(&mut out, &of);
-    waits::add(&mut out, &threads);
-    times(&mut out, &cpus);
-    own(&mut out, &of, &cost);
-    out.push_str("# EOF\n");
-    out
+/// All of them.
+pub(super) fn families(figures: &Figures) -> Vec<Family> {
+    let Figures { receivers, threads, cpus, cost, .. } = figures;
+    let of = Rows { label: "receiver", states: receivers };
+    let mut all = packets(&of);
+    all.extend(incidents(&of));
+    all.extend(waits::families(threads));
+    all.extend(times(cpus));
+    all.extend(own(&of, cost));
+    all
 }
 
-fn packets(out: &mut String, of: &Rows<'_, ReceiverState>) {
+fn packets(of: &Rows<'_, ReceiverState>) -> Vec<Family> {
     let help = "1 while the receiver is recorded.";
-    of.gauge(out, ("quaver_watch_receiver_watched", ""), help, |state| f64::from(u8::from(state.watched)));
+    let watched =
+        of.gauge(("quaver_watch_receiver_watched", ""), help, |state| f64::from(u8::from(state.watched)));
     let help = "1 while no packet comes and the stream made no pause alike before.";
-    of.gauge(out, ("quaver_watch_receiver_silent", ""), help, |state| f64::from(u8::from(state.silent)));
-    let help = "Packets that the program received.";
-    of.counter(out, "quaver_watch_packets", help, |state| state.received);
-    let name = "quaver_watch_lost_packets";
+    let silent =
+        of.gauge(("quaver_watch_receiver_silent", ""), help, |state| f64::from(u8::from(state.silent)));
+    let received =
+        of.counter("quaver_watch_packets", "Packets that the program received.", |state| state.received);
     let help = "Packets lost: missing by sequence number, or dropped by this host.";
-    family(out, name, "counter", "", help);
+    let mut lost = Family::new("quaver_watch_lost_packets", Kind::Counter, "", help);
     for (labels, state) in of.each() {
         for (place, count) in [("missing", state.missing), ("dropped", state.dropped)] {
-            line(out, format_args!("{name}_total{{{labels},place=\"{place}\"}} {count}"));
+            lost.number(Family::with(labels.clone(), "place", place), count as f64);
         }
     }
-    let mut histograms = |name: &str, help: &str, which: fn(&ReceiverState) -> &Histogram| {
-        family(out, name, "histogram", "seconds", help);
-        of.each().for_each(|(labels, state)| histogram(out, name, &labels, which(state)));
+    let histograms = |name: &str, help: &'static str, which: fn(&ReceiverState) -> &Histogram| {
+        let mut family = Family::new(name, Kind::Histogram, "seconds", help);
+        of.each().for_each(|(labels, state)| family.times(labels, which(state)));
+        family
     };
     let help = "Lateness of packets at the program by the learned pace of their stream.";
-    histograms("quaver_watch_lateness_seconds", help, |state| &state.lateness);
+    let lateness = histograms("quaver_watch_lateness_seconds", help, |state| &state.lateness);
     let help = "Time of packets from the network stack to the program.";
-    histograms("quaver_watch_delivery_seconds", help, |state| &state.delivery);
+    let delivery = histograms("quaver_watch_delivery_seconds", help, |state| &state.delivery);
+    vec![watched, silent, received, lost, lateness, delivery]
 }
 
-fn incidents(out: &mut String, of: &Rows<'_, ReceiverState>) {
-    let name = "quaver_watch_triggers";
-    family(out, name, "counter", "", "Triggers by reason.");
+fn incidents(of: &Rows<'_, ReceiverState>) -> Vec<Family> {
+    let mut triggers = Family::new("quaver_watch_triggers", Kind::Counter, "", "Triggers by reason.");
     for (labels, state) in of.each() {
         for reason in Reason::OF_RECEIVERS {
             let count = state.outcomes.triggers.get(&reason).copied().unwrap_or(0);
-            line(out, format_args!("{name}_total{{{labels},reason=\"{}\"}} {count}", reason.name()));
+            triggers.number(Family::with(labels.clone(), "reason", reason.name()), count as f64);
         }
     }
-    let help = "Incidents kept, by leading cause.";
-    of.incidents(out, "quaver_watch_incidents", help, |state| {
+    let counter = |name, help, count: fn(&ReceiverState) -> u64| of.counter(name, help, count);
+    let help = "Incidents counted in an earlier one of the same cause.";
+    let folded = of.by_cause(("quaver_watch_folded_incidents", ""), help, |state| &state.outcomes.folded);
+    let help = "Late time within incidents, by cause.";
+    let late =
+        of.by_cause(("quaver_watch_late_seconds", "seconds"), help, |state| &state.outcomes.explained_ns);
+    let help = "Triggers of which no incident was kept, because of a limit.";
+    let suppressed = counter("quaver_watch_suppressed_triggers", help, |state| state.outcomes.suppressed);
+    let help = "Triggers whose records bore out no late packet.";
+    let unconfirmed = counter("quaver_watch_unconfirmed_triggers", help, |state| state.outcomes.unconfirmed);
+    let help = "Incidents that could not be written.";
+    let failed = counter("quaver_watch_failed_incidents", help, |state| state.outcomes.failed);
+    let help = "Incidents lost because the writer of incidents was behind.";
+    let lost = counter("quaver_watch_lost_incidents", help, |state| state.outcomes.lost);
+    let kept = of.incidents("quaver_watch_incidents", "Incidents kept, by leading cause.", |state| {
         (&state.outcomes.incidents, &state.outcomes.exemplars)
     });
-    let help = "Incidents counted in an earlier one of the same cause.";
-    of.by_cause(out, ("quaver_watch_folded_incidents", ""), help, |state| &state.outcomes.folded);
-    let help = "Late time within incidents, by cause.";
-    of.by_cause(out, ("quaver_watch_late_seconds", "seconds"), help, |state| &state.outcomes.explained_ns);
-    let help = "Triggers of which no incident was kept, because of a limit.";
-    of.counter(out, "quaver_watch_suppressed_triggers", help, |state| state.outcomes.suppressed);
-    let help = "Triggers whose records bore out no late packet.";
-    of.counter(out, "quaver_watch_unconfirmed_triggers", help, |state| state.outcomes.unconfirmed);
-    let help = "Incidents that could not be written.";
-    of.counter(out, "quaver_watch_failed_incidents", help, |state| state.outcomes.failed);
-    let help = "Incidents lost because the writer of incidents was behind.";
-    of.counter(out, "quaver_watch_lost_incidents", help, |state| state.outcomes.lost);
+    vec![triggers, kept, folded, late, suppressed, unconfirmed, failed, lost]
 }
 
 /// Times of CPUs. A kind that never came on a CPU has no samples.
-fn times(out: &mut String, cpus: &CpuTimes) {
-    for (of, name, label, help) in [
-        (Family::Interrupt, "interrupt", "source", "Time in interrupts, by the CPU."),
-        (Family::Softirq, "softirq", "vector", "Time in softirqs without interrupts in them, by the CPU."),
-        (Family::RunQueue, "run_queue", "", "Waits of threads for the CPU, as its run queue counts them."),
-        (Family::IdleExit, "idle_exit", "", "From the end of the CPU's idling to the switch to a thread."),
-        (Family::Steal, "steal", "", "Time that the host took from the CPU between two looks."),
-    ] {
+fn times(cpus: &CpuTimes) -> Vec<Family> {
+    let family = |(of, name, label, help)| {
         let name = format!("quaver_watch_cpu_{name}_seconds");
-        let of_family = |(cpu, kinds): (&u16, &Vec<Times>)| {
-            let kinds = KINDS.iter().zip(kinds.clone()).filter(|((family, _), _)| *family == of);
-            kinds.map(|((_, kind), times)| (*cpu, *kind, times)).collect::<Vec<_>>()
-        };
-        let rows: Vec<_> = cpus.iter().flat_map(of_family).collect();
-        if rows.iter().all(|(.., times)| times.counts.iter().sum::<u64>() == 0) {
-            continue;
+        let mut family = Family::new(name, Kind::Histogram, "seconds", help);
+        for (cpu, kinds) in cpus {
+            let came = |times: &Times| times.counts.iter().any(|count| *count > 0);
+            let kinds = KINDS.iter().zip(kinds).filter(|((family, _), times)| *family == of && came(times));
+            for ((_, kind), times) in kinds {
+                let labels = vec![("cpu", cpu.to_string())];
+                family.times(if kind.is_empty() { labels } else { Family::with(labels, label, kind) }, times);
+            }
         }
-        family(out, &name, "histogram", "seconds", help);
-        for (cpu, kind, times) in
-            rows.iter().filter(|(.., times)| times.counts.iter().any(|count| *count > 0))
-        {
-            let more = if label.is_empty() { String::new() } else { format!(",{label}=\"{kind}\"") };
-            let bounds = (0..times.counts.len() - 1).map(Times::bound_ns);
-            let counts = (&times.counts[..], times.sum_ns);
-            buckets(out, &name, &format!("cpu=\"{cpu}\"{more}"), bounds, counts, |_| String::new());
-        }
-    }
+        family
+    };
+    let families = [
+        (crate::cpus::Family::Interrupt, "interrupt", "source", "Time in interrupts, by the CPU."),
+        (
+            crate::cpus::Family::Softirq,
+            "softirq",
+            "vector",
+            "Time in softirqs without interrupts in them, by the CPU.",
+        ),
+        (
+            crate::cpus::Family::RunQueue,
+            "run_queue",
+            "",
+            "Waits of threads for the CPU, as its run queue counts them.",
+        ),
+        (
+            crate::cpus::Family::IdleExit,
+            "idle_exit",
+            "",
+            "From the end of the CPU's idling to the switch to a thread.",
+        ),
+        (crate::cpus::Family::Steal, "steal", "", "Time that the host took from the CPU between two looks."),
+    ];
+    families.map(family).into_iter().filter(|family| !family.samples.is_empty()).collect()
 }
 
-fn own(out: &mut String, of: &Rows<'_, ReceiverState>, cost: &Cost) {
+fn own(of: &Rows<'_, ReceiverState>, cost: &Cost) -> Vec<Family> {
     let help = "Time that the flight recorder holds.";
-    of.gauge(out, ("quaver_watch_held_seconds", "seconds"), help, |state| seconds(state.held_ns));
+    let held = of.gauge(("quaver_watch_held_seconds", "seconds"), help, |state| seconds(state.held_ns));
     let help = "Memory of the records that the flight recorder holds.";
-    of.gauge(out, ("quaver_watch_recorder_bytes", "bytes"), help, |state| state.memory_bytes as f64);
+    let memory = of.gauge(("quaver_watch_recorder_bytes", "bytes"), help, |state| state.memory_bytes as f64);
     let help = "Records that found no room in the tracer's memory.";
-    of.counter(out, "quaver_watch_lost_records", help, |state| state.records_lost);
-    of.counter(out, "quaver_watch_restarts", "Times that recording began anew.", |state| state.anew);
+    let lost = of.counter("quaver_watch_lost_records", help, |state| state.records_lost);
+    let anew = of.counter("quaver_watch_restarts", "Times that recording began anew.", |state| state.anew);
+    let one = |(name, unit), kind, help, value| {
+        let mut family = Family::new(name, kind, unit, help);
+        family.number(Vec::new(), value);
+        family
+    };
     let help = "CPU time of this program, without its BPF programs.";
-    family(out, "quaver_watch_cpu_seconds", "counter", "seconds", help);
-    line(out, format_args!("quaver_watch_cpu_seconds_total {}", seconds(cost.cpu_ns)));
-    family(out, "quaver_watch_resident_bytes", "gauge", "bytes", "Memory of this program.");
-    line(out, format_args!("quaver_watch_resident_bytes {}", cost.resident_bytes));
-    family(out, "quaver_watch_disk_bytes", "gauge", "bytes", "Size of all incidents on disk.");
-    line(out, format_args!("quaver_watch_disk_bytes {}", cost.disk_bytes));
-    family(out, "quaver_watch_waiting_windows", "gauge", "", "Frozen windows that wait to be written.");
-    line(out, format_args!("quaver_watch_waiting_windows {}", cost.waiting_windows));
+    let cpu = one(("quaver_watch_cpu_seconds", "seconds"), Kind::Counter, help, seconds(cost.cpu_ns));
+    let gauge = |named, help, value: u64| one(named, Kind::Gauge, help, value as f64);
+    let resident =
+        gauge(("quaver_watch_resident_bytes", "bytes"), "Memory of this program.", cost.resident_bytes);
+    let disk = gauge(("quaver_watch_disk_bytes", "bytes"), "Size of all incidents on disk.", cost.disk_bytes);
+    let help = "Frozen windows that wait to be written.";
+    let waiting = gauge(("quaver_watch_waiting_windows", ""), help, cost.waiting_windows);
+    vec![held, memory, lost, anew, cpu, resident, disk, waiting]
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::openmetrics;
     use super::*;
-    use crate::board::Subject;
-    use crate::judge::{Exemplar, PacketFigures, Trigger};
+    use crate::board::{Board, Subject};
+    use crate::histogram::Exemplar;
+    use crate::judge::{PacketFigures, Trigger};
     use quaver_testbed::privileged::{Lack, skip};
     use std::collections::BTreeSet;
     use std::io::Write as _;
@@ -175,7 +195,7 @@ mod tests {
             state.outcomes.folded.insert("cfs-preempt".to_owned(), 1);
             state.outcomes.explained_ns.insert("cfs-preempt".to_owned(), 1_500_000_000);
         });
-        page(&board)
+        openmetrics::page(&families(&board.read()))
     }
 
     #[test]
@@ -230,12 +250,12 @@ for family in parse(sys.stdin.read()):
             "histogram quaver_watch_wait_seconds_bucket after=idle,le=+Inf,threads=encoder 0.0",
             "histogram quaver_watch_wait_seconds_bucket after=program,le=0.002,threads=encoder 2.0",
             "histogram quaver_watch_wait_seconds_sum after=program,threads=encoder 3.001505",
-            "histogram quaver_watch_cpu_softirq_seconds_bucket cpu=1,le=5.12e-07,vector=net_rx 0.0",
-            "histogram quaver_watch_cpu_softirq_seconds_bucket cpu=1,le=1.024e-06,vector=net_rx 2.0",
-            "histogram quaver_watch_cpu_softirq_seconds_bucket cpu=1,le=0.134217728,vector=net_rx 2.0",
+            "histogram quaver_watch_cpu_softirq_seconds_bucket cpu=1,le=4.76e-07,vector=net_rx 0.0",
+            "histogram quaver_watch_cpu_softirq_seconds_bucket cpu=1,le=9.53e-07,vector=net_rx 2.0",
+            "histogram quaver_watch_cpu_softirq_seconds_bucket cpu=1,le=0.125,vector=net_rx 2.0",
             "histogram quaver_watch_cpu_softirq_seconds_bucket cpu=1,le=+Inf,vector=net_rx 3.0",
             "histogram quaver_watch_cpu_softirq_seconds_sum cpu=1,vector=net_rx 0.2000016",
-            "histogram quaver_watch_cpu_idle_exit_seconds_bucket cpu=1,le=3.2768e-05 1.0",
+            "histogram quaver_watch_cpu_idle_exit_seconds_bucket cpu=1,le=3.0517e-05 1.0",
             "counter quaver_watch_cpu_waits_total cpu=3,threads=encoder 3.0",
             "counter quaver_watch_cpu_wait_seconds_total cpu=3,threads=encoder 3.001505",
             "counter quaver_watch_wait_triggers_total threads=encoder 2.0",

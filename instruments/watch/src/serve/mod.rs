@@ -1,14 +1,17 @@
 //! The watch's HTTP: `/metrics`, `/status` and `/figures`, and over its Unix socket `/trigger`. One short request a connection.
 
 mod access;
-pub(crate) mod metrics;
+mod families;
+mod metrics;
 mod openmetrics;
+mod protobuf;
 mod status;
 mod waits;
 
 use crate::board::{Board, Figures};
 pub(crate) use access::Access;
 use anyhow::Context;
+use protobuf::PROTOBUF;
 use quaver_host::confinement::{ANSWERS, Files};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use rustls::{ServerConnection, StreamOwned};
@@ -176,14 +179,12 @@ fn on_connection<S: Limited>(
 /// Answers a request; one that came to an address has to be admitted there, and triggers nothing.
 fn answer(stream: &mut (impl Read + Write), board: &Board, access: Option<&Access>) -> std::io::Result<()> {
     let Some(head) = read_request(stream)? else { return Ok(()) };
-    let mut lines = head.lines();
-    let line = lines.next().unwrap_or("");
-    let authorization = lines.filter_map(|line| line.split_once(':'));
-    let authorization = authorization
-        .filter(|(name, _)| name.eq_ignore_ascii_case("authorization"))
-        .map(|(_, value)| value)
-        .next();
-    let admitted = access.is_none_or(|access| access.admits(authorization));
+    let line = head.lines().next().unwrap_or("");
+    let headers = |name: &'static str| {
+        let all = head.lines().skip(1).filter_map(|line| line.split_once(':'));
+        all.filter(move |header| header.0.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    };
+    let admitted = access.is_none_or(|access| access.admits(headers("authorization").next()));
     let mut words = line.split(' ');
     let (method, target) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -191,22 +192,27 @@ fn answer(stream: &mut (impl Read + Write), board: &Board, access: Option<&Acces
     let text = "text/plain; charset=utf-8";
     let (status, kind, body) = match (method, path) {
         _ if !admitted => {
-            ("401 Unauthorized\r\nWWW-Authenticate: Bearer", text, "this needs the token\n".to_owned())
+            ("401 Unauthorized\r\nWWW-Authenticate: Bearer", text, "this needs the token\n".into())
         }
-        ("GET" | "HEAD", "/metrics") => ("200 OK", OPENMETRICS, metrics::page(board)),
-        ("GET" | "HEAD", "/status") => ("200 OK", text, status::page(&board.read())),
-        ("GET" | "HEAD", "/figures") => ("200 OK", JSON, serde_json::to_string(&board.read())?),
+        ("GET" | "HEAD", "/metrics") => {
+            let families = metrics::families(&board.read());
+            if protobuf::is_wanted(&headers("accept").collect::<Vec<_>>().join(",")) {
+                ("200 OK", PROTOBUF, protobuf::page(&families))
+            } else {
+                ("200 OK", OPENMETRICS, openmetrics::page(&families).into_bytes())
+            }
+        }
+        ("GET" | "HEAD", "/status") => ("200 OK", text, status::page(&board.read()).into()),
+        ("GET" | "HEAD", "/figures") => ("200 OK", JSON, serde_json::to_vec(&board.read())?),
         ("POST", "/trigger") if access.is_none() => match board.ask(receiver) {
-            Ok(count) => ("202 Accepted", text, format!("receivers asked for an incident: {count}\n")),
-            Err(error) => ("404 Not Found", text, format!("{error}\n")),
+            Ok(count) => ("202 Accepted", text, format!("receivers asked for an incident: {count}\n").into()),
+            Err(error) => ("404 Not Found", text, format!("{error}\n").into()),
         },
-        ("POST", "/trigger") => {
-            ("403 Forbidden", text, "triggers come over the Unix socket alone\n".to_owned())
-        }
+        ("POST", "/trigger") => ("403 Forbidden", text, "triggers come over the Unix socket alone\n".into()),
         (_, "/metrics" | "/status" | "/figures" | "/trigger") => {
-            ("405 Method Not Allowed", text, "another method\n".to_owned())
+            ("405 Method Not Allowed", text, "another method\n".into())
         }
-        _ => ("404 Not Found", text, "here are /metrics, /status and /figures\n".to_owned()),
+        _ => ("404 Not Found", text, "here are /metrics, /status and /figures\n".into()),
     };
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -214,7 +220,7 @@ fn answer(stream: &mut (impl Read + Write), board: &Board, access: Option<&Acces
     );
     stream.write_all(head.as_bytes())?;
     if method != "HEAD" {
-        stream.write_all(body.as_bytes())?;
+        stream.write_all(&body)?;
     }
     stream.flush()
 }
@@ -309,6 +315,18 @@ mod tests {
         assert!(talk(b"POST /trigger HTTP/1.1\r\n\r\n", Some(&address)).starts_with("HTTP/1.1 403"));
         assert!(talk(b"PUT /metrics HTTP/1.1\r\n\r\n", None).starts_with("HTTP/1.1 405"));
         assert!(talk(b"GET /../../etc/passwd HTTP/1.1\r\n\r\n", None).starts_with("HTTP/1.1 404"));
+    }
+
+    #[test]
+    fn a_scrape_that_wants_protobuf_more_than_text_gets_it_and_others_get_text() {
+        let answers = |accept: &str| talk(format!("HEAD /metrics HTTP/1.1\r\n{accept}\r\n").as_bytes(), None);
+        let has = |answer: &str, kind: &str| answer.contains(&format!("\r\nContent-Type: {kind}\r\n"));
+        let wanted = answers(&format!("accept: text/plain\r\nACCEPT: {PROTOBUF}, */*;q=0.1\r\n"));
+        assert!(has(&wanted, PROTOBUF), "{wanted}");
+        for accept in ["", "Accept: */*\r\n", &format!("Accept: {PROTOBUF};q=0.5, application/*;q=0.6\r\n")] {
+            let text = answers(accept);
+            assert!(has(&text, OPENMETRICS), "{accept}: {text}");
+        }
     }
 
     #[test]

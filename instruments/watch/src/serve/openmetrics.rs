@@ -1,133 +1,70 @@
-//! Lines and numbers of OpenMetrics text 1.0.
+//! Families as OpenMetrics text 1.0 (<https://prometheus.io/docs/specs/om/open_metrics_spec/>).
 
-use crate::judge::{BOUNDS_US, Exemplar, Histogram};
-use std::collections::BTreeMap;
+use super::families::{Buckets, Example, Family, Kind, Labels, Value, seconds};
 use std::fmt::Write;
 
 /// Writing to a string cannot fail.
-pub(super) fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(text);
     out.push('\n');
 }
 
-pub(super) fn family(out: &mut String, name: &str, kind: &str, unit: &str, help: &str) {
-    line(out, format_args!("# TYPE {name} {kind}"));
-    if !unit.is_empty() {
-        line(out, format_args!("# UNIT {name} {unit}"));
-    }
-    line(out, format_args!("# HELP {name} {help}"));
-}
-
-/// What the lines of a family are of, by the value of their label.
-pub(super) struct Rows<'a, T> {
-    pub(super) label: &'static str,
-    pub(super) states: &'a BTreeMap<String, T>,
-}
-
-impl<T> Rows<'_, T> {
-    pub(super) fn gauge(
-        &self,
-        out: &mut String,
-        (name, unit): (&str, &str),
-        help: &str,
-        value: impl Fn(&T) -> f64,
-    ) {
-        family(out, name, "gauge", unit, help);
-        for (labels, state) in self.each() {
-            line(out, format_args!("{name}{{{labels}}} {}", value(state)));
+/// The whole page.
+pub(super) fn page(families: &[Family]) -> String {
+    let mut out = String::new();
+    for Family { name, kind, unit, help, samples } in families {
+        let (kind, end) = match kind {
+            Kind::Counter => ("counter", "_total"),
+            Kind::Gauge => ("gauge", ""),
+            Kind::Histogram => ("histogram", ""),
+        };
+        line(&mut out, format_args!("# TYPE {name} {kind}"));
+        if !unit.is_empty() {
+            line(&mut out, format_args!("# UNIT {name} {unit}"));
         }
-    }
-
-    pub(super) fn counter(&self, out: &mut String, name: &str, help: &str, count: impl Fn(&T) -> u64) {
-        family(out, name, "counter", "", help);
-        for (labels, state) in self.each() {
-            line(out, format_args!("{name}_total{{{labels}}} {}", count(state)));
-        }
-    }
-
-    /// A counter by cause.
-    pub(super) fn by_cause(
-        &self,
-        out: &mut String,
-        (name, unit): (&str, &str),
-        help: &str,
-        which: impl Fn(&T) -> &BTreeMap<String, u64>,
-    ) {
-        family(out, name, "counter", unit, help);
-        for (labels, state) in self.each() {
-            for (cause, value) in which(state) {
-                let value = if unit == "seconds" { seconds(*value) } else { *value as f64 };
-                line(out, format_args!("{name}_total{{{labels},cause=\"{cause}\"}} {value}"));
+        line(&mut out, format_args!("# HELP {name} {help}"));
+        for sample in samples {
+            match &sample.value {
+                Value::Number(value, example) => {
+                    let (labels, example) = (in_braces(&sample.labels), words(example.as_ref()));
+                    line(&mut out, format_args!("{name}{end}{labels} {value}{example}"));
+                }
+                Value::Times(times) => buckets(&mut out, name, &sample.labels, times),
             }
         }
     }
-
-    /// A counter of incidents by cause, with the latest of each.
-    pub(super) fn incidents(
-        &self,
-        out: &mut String,
-        name: &str,
-        help: &str,
-        which: impl Fn(&T) -> (&BTreeMap<String, u64>, &BTreeMap<String, Exemplar>),
-    ) {
-        family(out, name, "counter", "", help);
-        for (labels, state) in self.each() {
-            let (counts, exemplars) = which(state);
-            for (cause, count) in counts {
-                let example = exemplars.get(cause).map(|exemplar| example(exemplar, 1.0)).unwrap_or_default();
-                line(out, format_args!("{name}_total{{{labels},cause=\"{cause}\"}} {count}{example}"));
-            }
-        }
-    }
-
-    /// Label and state of each row: `receiver="studio"`.
-    pub(super) fn each(&self) -> impl Iterator<Item = (String, &T)> {
-        self.states.iter().map(|(name, state)| (format!("{}=\"{name}\"", self.label), state))
-    }
+    out.push_str("# EOF\n");
+    out
 }
 
-/// Lines of one histogram of a family.
-pub(super) fn histogram(out: &mut String, name: &str, labels: &str, histogram: &Histogram) {
-    let Histogram { counts, sum_ns, exemplars } = histogram;
-    let example = |bucket: usize| {
-        let of_bucket = exemplars.get(&bucket);
-        of_bucket.map(|(ns, exemplar)| example(exemplar, seconds(*ns))).unwrap_or_default()
-    };
-    buckets(out, name, labels, BOUNDS_US.iter().map(|us| us * 1_000), (counts, *sum_ns), example);
+/// `{receiver="studio",cause="stopped"}`; nothing without any.
+fn in_braces(labels: &Labels) -> String {
+    let each: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+    if each.is_empty() { String::new() } else { format!("{{{}}}", each.join(",")) }
 }
 
-/// An incident behind a sample, with a value that the sample counts ("exemplars" of the specification).
-fn example(Exemplar { incident, realtime_ns }: &Exemplar, value: f64) -> String {
+fn words(example: Option<&Example>) -> String {
+    let Some(Example { incident, value, realtime_ns }) = example else { return String::new() };
     let ms = realtime_ns.div_euclid(1_000_000);
     let (seconds, ms) = (ms.div_euclid(1_000), ms.rem_euclid(1_000));
     format!(" # {{incident=\"{incident}\"}} {value} {seconds}.{ms:03}")
 }
 
-/// The same of counts in any buckets, the last one above all bounds, with an example of a bucket where there is one.
-pub(super) fn buckets(
-    out: &mut String,
-    name: &str,
-    labels: &str,
-    bounds_ns: impl Iterator<Item = u64>,
-    (counts, sum_ns): (&[u64], u64),
-    example: impl Fn(usize) -> String,
-) {
+fn buckets(out: &mut String, name: &str, labels: &Labels, times: &Buckets) {
     let mut count = 0;
-    let bounds = bounds_ns.map(canonical).chain(["+Inf".to_owned()]);
-    for (bucket, (bound, more)) in bounds.zip(counts).enumerate() {
+    let bounds = times.bounds_ns.iter().map(|bound_ns| canonical(*bound_ns)).chain(["+Inf".to_owned()]);
+    for (bucket, (bound, more)) in bounds.zip(&times.counts).enumerate() {
         count += more;
-        let example = example(bucket);
-        line(out, format_args!("{name}_bucket{{{labels},le=\"{bound}\"}} {count}{example}"));
+        let example = words(times.examples.get(&bucket));
+        let labels = in_braces(&Family::with(labels.clone(), "le", bound));
+        line(out, format_args!("{name}_bucket{labels} {count}{example}"));
     }
-    line(out, format_args!("{name}_count{{{labels}}} {count}"));
-    line(out, format_args!("{name}_sum{{{labels}}} {}", seconds(sum_ns)));
+    let labels = in_braces(labels);
+    line(out, format_args!("{name}_count{labels} {count}"));
+    line(out, format_args!("{name}_sum{labels} {}", seconds(times.sum_ns)));
 }
 
 /// Seconds of a bound as OpenMetrics wants numbers in labels ("considerations: canonical numbers"): `1e-05`, `0.0001`, `1.0`.
 fn canonical(bound_ns: u64) -> String {
     format!("{:?}", seconds(bound_ns)).replace("e-", "e-0")
-}
-
-pub(super) fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
 }

@@ -12,7 +12,8 @@ mod waits;
 use crate::board::{Board, Subject, ThreadsState};
 use crate::config::{Settings, ThreadsSettings};
 use crate::frozen::{FrozenWindow, LongWait, ThreadsWindow};
-use crate::judge::{Histogram, Reason, Trigger};
+use crate::histogram::Histogram;
+use crate::judge::{Reason, Trigger};
 use crate::outbox::Outbox;
 use group::ControlGroup;
 use pending::{LongWaits, Pending};
@@ -360,7 +361,7 @@ mod tests {
         // Counting began anew.
         first.add_since(&Waits::default(), &mut state);
         assert_eq!(state.cpus, [(3, (3, 70_010))].into());
-        assert_eq!((state.waits["program"].counts[0], state.waits["program"].counts[3]), (2, 1));
+        assert_eq!((state.waits["program"].in_text()[0], state.waits["program"].in_text()[3]), (2, 1));
         assert_eq!(state.waits["program"].sum_ns, 70_010);
     }
 }

@@ -3,7 +3,7 @@
 use super::Waits;
 use crate::config::ThreadsSettings;
 use crate::frozen::{LockWait, LongWait};
-use crate::judge::{BOUNDS_US, Histogram};
+use crate::histogram::{BOUNDS_NS, BUCKETS, Histogram};
 use crate::threads::group::ControlGroup;
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object, ObjectBuilder, RingBuffer, RingBufferBuilder};
 use quaver_host::bpf::load::{Aligned, failed, invalid, one_at_a_time, set_constants};
@@ -21,17 +21,13 @@ const HOLDERS: usize = super::HOLDERS.len();
 /// Kinds of waits in futex(2).
 const ENDS: usize = super::ENDS.len();
 
-/// Buckets of the program: one more than those of a histogram, which stays empty.
-const BUCKETS: usize = 16;
-const _: () = assert!(BUCKETS == BOUNDS_US.len() + 2);
-
 /// `config` of `bpf/c/waits.bpf.c`.
 #[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
 #[repr(C)]
 struct Config {
     tables: u32,
     futex_tables: u32,
-    bounds_ns: [u64; BOUNDS_US.len()],
+    bounds_ns: [u64; BUCKETS],
     limit_ns: [u64; TABLES],
     futex_limit_ns: [u64; TABLES],
 }
@@ -136,10 +132,11 @@ impl WaitCounter {
         let mut config = Config {
             tables: tables.len() as u32,
             futex_tables: 0,
-            bounds_ns: BOUNDS_US.map(|us| us * 1_000),
+            bounds_ns: [u64::MAX; BUCKETS],
             limit_ns: [0; TABLES],
             futex_limit_ns: [0; TABLES],
         };
+        config.bounds_ns[..BOUNDS_NS.len()].copy_from_slice(&BOUNDS_NS);
         for (place, table) in tables.iter().enumerate() {
             config.limit_ns[place] = table.wait.map_or(0, |wait| wait.as_nanos() as u64);
             config.futex_limit_ns[place] = table.lock.map_or(0, |lock| lock.as_nanos() as u64);
@@ -198,9 +195,7 @@ impl WaitCounter {
                 return Err(invalid("reading waits", "the map has values of another size"));
             };
             for (holder, (into, sum_ns)) in waits.by_holder.iter_mut().zip(counts.sum_ns).enumerate() {
-                let mut held = Histogram { sum_ns, ..Histogram::default() };
-                held.counts.iter_mut().zip(counts.counts[holder]).for_each(|(into, count)| *into = count);
-                into.merge(&held);
+                into.merge(&Histogram { counts: counts.counts[holder], sum_ns, ..Histogram::default() });
             }
             let count = counts.counts.iter().flatten().sum();
             if count > 0 {
@@ -221,9 +216,8 @@ impl WaitCounter {
                 return Err(invalid("reading waits for locks", "the map has values of another size"));
             };
             for (end, into) in all.iter_mut().enumerate() {
-                let mut held = Histogram { sum_ns: counts.sum_ns[end], ..Histogram::default() };
-                held.counts.iter_mut().zip(counts.counts[end]).for_each(|(into, count)| *into = count);
-                into.merge(&held);
+                let (counts, sum_ns) = (counts.counts[end], counts.sum_ns[end]);
+                into.merge(&Histogram { counts, sum_ns, ..Histogram::default() });
             }
         }
         Ok(all)

@@ -3,7 +3,7 @@
 use super::Waits;
 use crate::config::ThreadsSettings;
 use crate::frozen::LongWait;
-use crate::judge::Histogram;
+use crate::histogram::Histogram;
 use crate::threads::group::ControlGroup;
 use quaver_host::trace::TraceError;
 use std::convert::Infallible;

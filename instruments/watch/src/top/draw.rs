@@ -2,7 +2,7 @@
 
 use super::history::{History, LATELY_S, bound, incident_lines, incidents, time_of_day};
 use crate::board::{Figures, Outcomes};
-use crate::judge::BOUNDS_US;
+use crate::histogram::BOUNDS_US;
 use quaver_screen::parts::{beside, columns, headed, in_ascii, lines, right, split, text};
 use quaver_screen::{Buffer, Color, Key, Look, Moment, Picture, Rect, Style};
 use quaver_view::{Cell, bar};

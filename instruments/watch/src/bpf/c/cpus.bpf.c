@@ -15,7 +15,8 @@ enum {
 
 #define BUCKETS 32 /* 20 are in use: a power of two */
 #define LAST_BUCKET 19
-#define FIRST_BOUND 9 /* log2 of nanoseconds */
+#define FIRST_BOUND 9 /* log2 of nanoseconds, right above the first bound */
+#define FIRST_SHIFT 21 /* the first bound is a second shifted so far */
 #define KINDS 16
 #define SOFTIRQS 10
 enum { DEVICE = SOFTIRQS, TIMER, OTHER, RUN_QUEUE, IDLE_EXIT, STEAL };
@@ -98,7 +99,10 @@ static __always_inline struct state *watched(void)
 	return here && here->watched ? here : 0;
 }
 
-/* Bounds double: the bucket is the logarithm, without branches. */
+/*
+ * Bounds are powers of two of a second in whole nanoseconds. The logarithm of nanoseconds is the bucket or the one before. Without
+ * branches.
+ */
 static __always_inline __u32 bucket_of(__u64 ns)
 {
 	__u64 value = (ns - !!ns) >> FIRST_BOUND, shift;
@@ -118,6 +122,8 @@ static __always_inline __u32 bucket_of(__u64 ns)
 	value >>= shift;
 	bucket |= shift;
 	bucket = (bucket | (value >> 1)) + (value > 0);
+	bucket = bucket < LAST_BUCKET ? bucket : LAST_BUCKET;
+	bucket += ns > (1000000000ULL >> (FIRST_SHIFT - bucket));
 	return bucket < LAST_BUCKET ? bucket : LAST_BUCKET;
 }
 

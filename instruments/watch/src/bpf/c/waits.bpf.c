@@ -23,8 +23,7 @@ enum {
 #include "arrival.h"
 
 #define TABLES 16
-#define BOUNDS 14
-#define BUCKETS 16 /* BOUNDS + 1, and one that stays empty: a power of two */
+#define BUCKETS 32 /* a power of two: one more than there are bounds */
 #define HOLDERS 4
 #define HIDDEN 3 /* a holder */
 #define IS_KERNEL_THREAD 0x00200000 /* PF_KTHREAD */
@@ -107,7 +106,7 @@ struct task_struct {
 const volatile struct {
 	__u32 tables;
 	__u32 futex_tables; /* a bit each */
-	__u64 bounds_ns[BOUNDS];
+	__u64 bounds_ns[BUCKETS]; /* the last one is above all */
 	__u64 limit_ns[TABLES]; /* 0: none */
 	__u64 futex_limit_ns[TABLES];
 } config SEC(".rodata.config") = {};
@@ -258,7 +257,7 @@ static __always_inline void report(__u32 table, struct task_struct *task, __u64 
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
-/* Most waits are within the first bound. The rest is without branches. */
+/* Most waits are within the first bound. The rest is a search in halves, without branches. */
 static __always_inline __u32 bucket_of(__u64 wait_ns)
 {
 	__u32 bucket = 0;
@@ -266,8 +265,8 @@ static __always_inline __u32 bucket_of(__u64 wait_ns)
 	if (wait_ns <= config.bounds_ns[0])
 		return 0;
 #pragma unroll
-	for (int bound = 0; bound < BOUNDS; bound++)
-		bucket += (config.bounds_ns[bound] - wait_ns) >> 63;
+	for (int half = BUCKETS / 2; half; half /= 2)
+		bucket += ((config.bounds_ns[(bucket + half - 1) & (BUCKETS - 1)] - wait_ns) >> 63) * half;
 	return bucket;
 }
 
