@@ -268,7 +268,8 @@ impl Sources<'_> {
         let words = self.contention.words.iter().map(|one| (one.process, one.address));
         let conditions = self.contention.conditions.iter().map(|one| (one.process, one.address));
         let barriers = self.contention.barriers.iter().map(|one| (one.process, one.address));
-        let others = words.chain(conditions).chain(barriers);
+        let unended = self.contention.unended.iter().map(|one| (one.process, one.address));
+        let others = words.chain(conditions).chain(barriers).chain(unended);
         late.chain(longest).chain(drawn).chain(of_locks).chain(nested).chain(others)
     }
 
@@ -287,7 +288,8 @@ impl Sources<'_> {
         let waits = self.results.longest.iter();
         let longest =
             waits.flat_map(|one| [(one.process, one.call_site), (one.process, one.waker_call_site)]);
-        late.chain(longest).chain(of_locks)
+        let unended = self.contention.unended.iter().map(|one| (one.process, one.call_site));
+        late.chain(longest).chain(of_locks).chain(unended)
     }
 
     /// A futex word by which threads wake others and do not wait themselves.

@@ -7,6 +7,7 @@ mod drawings;
 mod late;
 mod owners;
 mod sizes;
+mod unended;
 mod why;
 mod words;
 
@@ -28,6 +29,7 @@ pub fn document(digest: &SyncDigest) -> Document {
     tiles(&mut document, summary);
     let sections = [
         Some(drawings::overview(digest)),
+        unended::section(digest),
         advice::section(summary),
         Some(late::classes(summary)),
         sizes::section(&summary.results.classes),
@@ -98,11 +100,18 @@ fn verdict(digest: &SyncDigest) -> Option<Text> {
         (Some(waited), Some(met)) => Some(text!("{met} {waited}")),
         (waited, met) => waited.or(met),
     };
+    let threshold_ns = results.settings.threshold_ns;
+    let waited = match (unended::verdict(digest, threshold_ns), waited) {
+        (Some(stood), Some(waited)) => Some(text!("{stood} {waited}")),
+        (stood, waited) => stood.or(waited),
+    };
     if results.late.count == 0 {
-        let threshold = time(results.settings.threshold_ns);
+        let remark = || unended::remark(digest, threshold_ns);
         return Some(match waited {
             Some(waited) => text!("{waited} No operation was late."),
-            None => text!("No synchronization took longer than {threshold}."),
+            None => remark().unwrap_or_else(|| {
+                text!("No synchronization took longer than {}.", time(threshold_ns))
+            }),
         });
     }
     let largest = results.classes.iter().max_by_key(|one| one.late.total_ns)?;
