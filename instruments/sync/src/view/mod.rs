@@ -109,9 +109,8 @@ fn verdict(digest: &SyncDigest) -> Option<Text> {
         let remark = || unended::remark(digest, threshold_ns);
         return Some(match waited {
             Some(waited) => text!("{waited} No operation was late."),
-            None => remark().unwrap_or_else(|| {
-                text!("No synchronization took longer than {}.", time(threshold_ns))
-            }),
+            None => remark()
+                .unwrap_or_else(|| text!("No synchronization took longer than {}.", time(threshold_ns))),
         });
     }
     let largest = results.classes.iter().max_by_key(|one| one.late.total_ns)?;

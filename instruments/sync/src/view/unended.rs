@@ -32,8 +32,8 @@ pub(super) fn section(digest: &SyncDigest) -> Option<Section> {
     let missed: Vec<Text> = unheard
         .map(|wait| {
             text!(
-                "{}: somebody woke its waiters before {} began to wait, and nobody waited then. That signal was lost if the \
-                 thread did not check what it waits for first.",
+                "{}: it was signalled before {} began to wait, while nobody waited. The signal may have been lost: it is, if the \
+                 thread did not check first what it waits for.",
                 &*wait.name,
                 thread(wait, digest)
             )
