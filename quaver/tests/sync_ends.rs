@@ -1,5 +1,5 @@
 //! Waits for locks that no unlock ends, against programs that measure their waiting themselves: time-outs beside a second lock of the
-//! same owner, owners that die, deadlocks; and readers that wait behind a writer that goes first.
+//! same owner, owners that die, deadlocks, words of Rust; and readers that wait behind a writer that goes first.
 
 mod sync_run;
 
@@ -182,6 +182,38 @@ int main(int count, char **words)
 }
 "#;
 
+/// Two threads of Rust each want what the other one has, and a third waits for a condition that was notified before. A signal ends the
+/// program. Each prints how long after its start it began to wait; the signal comes a second after that.
+const RUST_STUCK: &str = r#"
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
+extern "C" { fn alarm(seconds: u32) -> u32; }
+static LEFT: Mutex<()> = Mutex::new(());
+static RIGHT: Mutex<()> = Mutex::new(());
+static EMPTY: Mutex<()> = Mutex::new(());
+static NEWS: Condvar = Condvar::new();
+fn wants(zero: Instant, has: &Mutex<()>, wants: &Mutex<()>) {
+    let _has = has.lock().unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    println!("began {}", zero.elapsed().as_nanos());
+    let _both = wants.lock().unwrap();
+}
+fn main() {
+    let zero = Instant::now();
+    unsafe { alarm(1) };
+    NEWS.notify_one();
+    std::thread::scope(|scope| {
+        scope.spawn(|| wants(zero, &LEFT, &RIGHT));
+        scope.spawn(|| wants(zero, &RIGHT, &LEFT));
+        scope.spawn(|| {
+            let empty = EMPTY.lock().unwrap();
+            println!("began {}", zero.elapsed().as_nanos());
+            drop(NEWS.wait(empty).unwrap());
+        });
+    });
+}
+"#;
+
 /// Of a lock that prefers writers: a slow reader has it, a writer waits, a quick reader comes.
 const BEHIND: &str = r#"
 static pthread_rwlock_t table;
@@ -338,4 +370,43 @@ fn a_reader_behind_a_writer_waits_for_the_reader_that_has_the_lock() {
     assert!(run.is_own(run.sum("/wait/total_ns")), "{} ns: {}", run.own_ns, run.page);
     // The writer has it for no time.
     assert!(run.is_own(run.for_owners()), "{} of {} ns: {}", run.for_owners(), run.own_ns, run.page);
+}
+
+#[test]
+fn a_program_all_of_whose_threads_wait_on_words_stood_still() {
+    if !privileged("waits on futex words") {
+        return;
+    }
+    let _alone = before_others();
+    let bench = Bench::by("rustc", "program.rs", RUST_STUCK, &["--edition", "2021", "-O"]);
+    let ended = bench.run(&[]);
+    let page = String::from_utf8_lossy(&ended.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(ended.status.code(), Some(128 + 14), "{page}");
+    let lines = String::from_utf8_lossy(&ended.stdout).into_owned();
+    let began = lines.lines().map(|line| line["began ".len()..].parse::<u64>().expect("a number"));
+    let own_ns: u64 = began.map(|began_ns| 1_000_000_000 - began_ns).sum();
+    let contention = &bench.summary()["contention"];
+    // The initial thread waits for the other three, parked.
+    let all = contention["unended"].as_array().expect("a list");
+    assert_eq!(all.len(), 4, "{all:?}");
+    let of = |name: &str| -> Vec<&Value> {
+        all.iter().filter(|one| one["name"].as_str().is_some_and(|words| words.starts_with(name))).collect()
+    };
+    let (locks, conditions) = (of("Rust lock, program::"), of("Rust condition, program::NEWS"));
+    assert_eq!((locks.len(), conditions.len()), (2, 1), "{all:?}");
+    let found_ns: u64 = locks.iter().chain(&conditions).map(|one| number(one, "/total_ns")).sum();
+    assert!(found_ns.abs_diff(own_ns) as f64 <= TOLERANCE * own_ns as f64, "{own_ns} ns: {all:?}");
+    // Only who waits for a condition may have missed what was said before.
+    let unheard: Vec<&Value> = all.iter().filter(|one| one["after_unheard"] == true).collect();
+    assert_eq!(unheard, conditions, "{page}");
+    assert_eq!(number(contention, "/standstills/0/threads"), 4, "{page}");
+    let still_ns = number(contention, "/standstills/0/total_ns");
+    assert_eq!(Some(still_ns), all.iter().map(|one| number(one, "/total_ns")).min(), "{page}");
+    assert!(
+        page.contains("The program stood still for its last") && page.contains("may have been lost"),
+        "{page}"
+    );
+    // Shorter holds end no such wait, and a run that stood still is no base for a replay.
+    let advice = bench.summary()["advice"].as_array().expect("a list").clone();
+    assert!(advice.iter().all(|one| one["kind"] != "contended-word" && one["gain"].is_null()), "{advice:?}");
 }

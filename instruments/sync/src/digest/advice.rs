@@ -239,7 +239,9 @@ fn lock_not_try(lock: &LockSummary, contention: &ContentionSummary) -> Option<Ad
 /// A word that is used like a lock, and takes a part of all threads' time that matters.
 fn contended_word(word: &WordSummary, lived_ns: u64, names: &SyncNames) -> Option<Advice> {
     let one = &word.figures;
-    let matters = one.wait.total_ns as f64 >= MATTERS * lived_ns as f64;
+    // Shorter holds end no wait that never ended.
+    let ended_ns = one.wait.total_ns - one.unended_ns.min(one.wait.total_ns);
+    let matters = ended_ns as f64 >= MATTERS * lived_ns as f64;
     (word.is_lock_like() && matters).then(|| {
         let mut evidence = vec![
             format!(

@@ -3,11 +3,12 @@
 use super::locks::LockSummary;
 use super::names::SyncNames;
 use super::shares::{Share, shares};
+use super::unended::UnendedSummary;
 use super::words::{self, WordSummary};
 use crate::record::runtimes;
 use quaver_sync_analysis::replay::Gains;
 use quaver_sync_analysis::sync::{
-    BarrierFigures, ConditionFigures, Contention, LockFigures, Sums, ThreadTime, WordFigures,
+    BarrierFigures, ConditionFigures, Contention, LockFigures, Standstill, Sums, ThreadTime, WordFigures,
 };
 use quaver_view::Cell;
 use schemars::JsonSchema;
@@ -59,6 +60,12 @@ pub struct ContentionSummary {
     /// Semaphores and futex words that are not listed.
     #[serde(default)]
     pub words_left_out: u64,
+    /// Waits that had not ended when the run did, the longest first. They are in the rows above, too.
+    #[serde(default)]
+    pub unended: Vec<UnendedSummary>,
+    /// Processes all of whose threads waited then: none was left to end a wait.
+    #[serde(default)]
+    pub standstills: Vec<Standstill>,
     /// How the replay compares with the run. Its gains are with the locks.
     pub replay: Gains,
     /// What could not be named, a sentence each.
@@ -192,6 +199,8 @@ pub(super) fn name(found: Contention, gains: Gains, names: &SyncNames) -> Conten
         unknown_wait: words::sum(&words, WordSummary::may_be_lock),
         words,
         words_left_out: found.words_left_out,
+        unended: found.unended.into_iter().map(|wait| UnendedSummary::of(wait, names)).collect(),
+        standstills: found.standstills,
         replay: gains,
         unnamed: names.missing(),
         threads: found.threads.into_iter().map(thread).collect(),

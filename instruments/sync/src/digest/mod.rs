@@ -14,6 +14,7 @@ mod shares;
 mod spins;
 mod summary;
 mod turns;
+mod unended;
 mod waits;
 mod warnings;
 mod words;
@@ -31,6 +32,7 @@ use shared::SharedMemory;
 pub use shares::Share;
 use spins::Spins;
 pub use summary::{Named, ProcessSummary, SCHEMA, SyncSummary};
+pub use unended::UnendedSummary;
 pub use words::{UseFrom, WordSummary};
 
 use anyhow::Context;
@@ -244,8 +246,13 @@ fn measure(directory: &Path, facts: &SyncFacts, kernel: Option<&Path>) -> anyhow
     let mut trace = replay.finish(ledger.kernel_seen());
     let contention = ledger.finish(contention::LISTED, &ends(facts, &images));
     let mut gains = trace.gains(&contention::worth_changing(&contention));
-    if contention.locks.iter().any(|lock| lock.deadlock.is_some()) {
-        let reason = Some("a deadlock kept the run from its end".to_owned());
+    let stuck = match contention.locks.iter().any(|lock| lock.deadlock.is_some()) {
+        true => Some("a deadlock kept the run from its end"),
+        false if !contention.standstills.is_empty() => Some("the program stood still at its end"),
+        false => None,
+    };
+    if let Some(reason) = stuck {
+        let reason = Some(reason.to_owned());
         gains = Gains { cpus_doubled: None, no_delay: None, reason, locks: Vec::new(), ..gains };
     }
     let (results, watcher) = protocol.finish_with_observer();

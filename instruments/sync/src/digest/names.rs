@@ -268,7 +268,8 @@ impl Sources<'_> {
         let words = self.contention.words.iter().map(|one| (one.process, one.address));
         let conditions = self.contention.conditions.iter().map(|one| (one.process, one.address));
         let barriers = self.contention.barriers.iter().map(|one| (one.process, one.address));
-        let others = words.chain(conditions).chain(barriers);
+        let unended = self.contention.unended.iter().map(|one| (one.process, one.address));
+        let others = words.chain(conditions).chain(barriers).chain(unended);
         late.chain(longest).chain(drawn).chain(of_locks).chain(nested).chain(others)
     }
 
@@ -287,13 +288,22 @@ impl Sources<'_> {
         let waits = self.results.longest.iter();
         let longest =
             waits.flat_map(|one| [(one.process, one.call_site), (one.process, one.waker_call_site)]);
-        late.chain(longest).chain(of_locks)
+        let unended = self.contention.unended.iter().map(|one| (one.process, one.call_site));
+        late.chain(longest).chain(of_locks).chain(unended)
     }
 
     /// A futex word by which threads wake others and do not wait themselves.
     fn is_signal(&self, process: u16, address: u64) -> bool {
         let word = self.contention.words.iter().find(|one| (one.process, one.address) == (process, address));
         word.is_some_and(|word| word.used_like() == WordUse::Signal)
+    }
+
+    /// A lock, a condition or a barrier of the thread library. Of some locks a call goes into the kernel unrecorded, and is no runtime's.
+    fn is_recorded(&self, process: u16, address: u64) -> bool {
+        let Contention { locks, conditions, barriers, .. } = self.contention;
+        locks.iter().any(|one| (one.process, one.address) == (process, address))
+            || conditions.iter().any(|one| (one.process, one.address) == (process, address))
+            || barriers.iter().any(|one| (one.process, one.address) == (process, address))
     }
 
     /// Threads of others that kept owners from their CPUs.
@@ -386,7 +396,9 @@ pub(super) fn look_up(
         for address in objects {
             let is_signal = sources.is_signal(at as u16, address);
             let barrier = sources.barrier(at as u16, address, &mut symbols).map(str::to_owned);
-            let label = barrier.or_else(|| sources.words.label(at as u16, address, is_signal, &mut symbols));
+            let is_word = !sources.is_recorded(at as u16, address);
+            let of_word = || sources.words.label(at as u16, address, is_signal, &mut symbols);
+            let label = barrier.or_else(|| is_word.then(of_word).flatten());
             image.runtimes.extend(label.clone().map(|label| (address, label)));
             let name = symbols.name(address);
             let is_pooled = name.as_ref().is_some_and(|name| name.contains("__waiter_pool_base"));

@@ -16,7 +16,7 @@ struct Runtime {
 }
 
 /// The first that fits counts. Functions stand before files, since runtimes in Rust and C++ are part of the program's own file.
-const RUNTIMES: [Runtime; 21] = [
+const RUNTIMES: [Runtime; 22] = [
     // Its locks and conditions put threads to sleep on words of their own.
     function("parking_lot", "parking_lot", "parked thread", "parked thread"),
     function("3std3sys4sync5mutex", "Rust", "lock", "lock"),
@@ -28,6 +28,7 @@ const RUNTIMES: [Runtime; 21] = [
     function("std::sys::sync::condvar", "Rust", "condition", "condition"),
     function("thread_park", "Rust", "parked thread", "parked thread"),
     function("std::thread::park", "Rust", "parked thread", "parked thread"),
+    function("std::thread::thread::Thread>::park", "Rust", "parked thread", "parked thread"),
     function("std::thread::functions::park", "Rust", "parked thread", "parked thread"),
     function("__platform_wait", "C++", "atomic wait", "atomic wait"),
     function("runtime.futex", "Go", "pool", "pool"),
@@ -76,6 +77,10 @@ impl FutexWord {
     /// caller is no runtime that is known. The role is left out where nobody was seen to wake the word. `is_signal`: those who wake
     /// did not wait on it, so that it is no lock.
     pub fn label(&self, file: &str, function: &str, is_signal: bool) -> Option<String> {
+        // Whoever asks the kernel by the C library's function is not the C library.
+        if function.split(['+', ' ']).next() == Some("syscall") {
+            return None;
+        }
         let fits = |one: &&Runtime| file.starts_with(one.file) && function.contains(one.function);
         let runtime = RUNTIMES.iter().find(fits)?;
         let role = match (self.wakes_one, self.wakes_all) {
@@ -119,6 +124,11 @@ pub fn is_mutex(label: &str, is_passed_on: bool) -> bool {
 /// A word with this label is a barrier: who wakes all came last.
 pub fn is_barrier(label: &str) -> bool {
     matches!(label, "OpenMP (libgomp) barrier" | "Rust barrier" | "C++ barrier" | "C++ latch")
+}
+
+/// A word with this label is a condition: who wakes it while nobody waits wakes nobody later.
+pub fn is_condition(label: &str) -> bool {
+    label == "Rust condition"
 }
 
 /// The label of a word on which a function waits or wakes that is part of a barrier.
@@ -169,6 +179,7 @@ mod tests {
         assert_eq!(label(word(0, 3), "server", "runtime.futex.abi0"), "Go pool");
         assert_eq!(label(word(1, 0), "libc.so.6", "__lll_lock_wait_private"), "C library lock");
         assert_eq!(label(word(1, 0), "libc.so.6", "sem_wait"), "C library wait");
+        assert_eq!(label(word(1, 0), "libc.so.6", "syscall+0x19 (libc.so.6)"), "");
         assert_eq!(label(word(1, 0), "python3.11", "PyThread_acquire_lock_timed"), "Python threading.Lock");
         assert_eq!(used_like(&label(word(1, 0), "server", rust)), Some(WordUse::Lock));
         assert_eq!(used_like("Python threading.Lock"), None);

@@ -7,6 +7,7 @@ mod drawings;
 mod late;
 mod owners;
 mod sizes;
+mod unended;
 mod why;
 mod words;
 
@@ -17,6 +18,8 @@ use quaver_view::{Cell, Document, Section, Table, Text, text};
 
 /// Rows of a table of offenders, threads or cores that are shown at first.
 const FIRST_ROWS: usize = 10;
+/// Part of all threads' time in loops that wait for others from which on the verdict has it.
+const MUCH: f64 = 0.1;
 
 /// The document.
 pub fn document(digest: &SyncDigest) -> Document {
@@ -28,6 +31,7 @@ pub fn document(digest: &SyncDigest) -> Document {
     tiles(&mut document, summary);
     let sections = [
         Some(drawings::overview(digest)),
+        unended::section(digest),
         advice::section(summary),
         Some(late::classes(summary)),
         sizes::section(&summary.results.classes),
@@ -98,11 +102,15 @@ fn verdict(digest: &SyncDigest) -> Option<Text> {
         (Some(waited), Some(met)) => Some(text!("{met} {waited}")),
         (waited, met) => waited.or(met),
     };
+    let threshold_ns = results.settings.threshold_ns;
+    let first = [unended::verdict(digest, threshold_ns), waited, spun(summary)];
+    let waited = first.into_iter().flatten().reduce(|one, next| text!("{one} {next}"));
     if results.late.count == 0 {
-        let threshold = time(results.settings.threshold_ns);
+        let remark = || unended::remark(digest, threshold_ns);
+        let nothing = || text!("No synchronization took longer than {}.", time(threshold_ns));
         return Some(match waited {
             Some(waited) => text!("{waited} No operation was late."),
-            None => text!("No synchronization took longer than {threshold}."),
+            None => remark().unwrap_or_else(nothing),
         });
     }
     let largest = results.classes.iter().max_by_key(|one| one.late.total_ns)?;
@@ -115,6 +123,21 @@ fn verdict(digest: &SyncDigest) -> Option<Text> {
     Some(match waited {
         Some(waited) => text!("{waited} {lost}"),
         None => lost,
+    })
+}
+
+/// Loops that wait for others, where they took a part of all threads' time that matters.
+fn spun(summary: &SyncSummary) -> Option<Text> {
+    let times = summary.contention.threads.iter().map(|one| &one.time);
+    let (spun_ns, lived_ns) = times.fold((0, 0), |(spun_ns, lived_ns), time| {
+        (spun_ns + time.spin_ns, lived_ns + (time.last_ns - time.first_ns))
+    });
+    (spun_ns > 0 && spun_ns as f64 >= MUCH * lived_ns as f64).then(|| {
+        text!(
+            "Threads spun for {}, {} of their time; for whom is not known.",
+            time(spun_ns),
+            Cell::part(spun_ns, lived_ns)
+        )
     })
 }
 

@@ -93,10 +93,16 @@ struct Open {
     cpu: u16,
     /// Only threads of the same process can wake it.
     private: bool,
+    /// Of a wait: a thread was seen to wake its thread since.
+    woken: bool,
 }
 
 /// FUTEX_PRIVATE_FLAG.
 const PRIVATE: u32 = 128;
+/// The operation, without flags and without the call's address.
+const COMMAND: u32 = 0x7f;
+const UNLOCK_PI: u32 = 7;
+const TRYLOCK_PI: u32 = 8;
 
 impl FutexCounter {
     /// Takes the next record; all but futex calls are passed over. The answer is the call as an event of a program's own
@@ -107,6 +113,14 @@ impl FutexCounter {
             KernelSideKind::FutexExit => self.exit(record),
             KernelSideKind::Exit => {
                 self.thread_ended_ns = record.at_ns;
+                None
+            }
+            // Waiters that were moved, and those of the second word of a call, are woken by another word.
+            KernelSideKind::Waking => {
+                let wait = self.open.get_mut(&record.thread).filter(|_| record.other != 0);
+                if let Some(wait) = wait.filter(|wait| wait.operation.waits()) {
+                    wait.woken = true;
+                }
                 None
             }
             _ => None,
@@ -121,10 +135,18 @@ impl FutexCounter {
 
     fn enter(&mut self, record: &KernelSideRecord) -> Option<SyncEvent> {
         let FutexEntry { operation, count, call_site } = record.futex_call();
+        let command = record.operand & COMMAND;
+        // These name no count: the one wakes whoever gets the lock, the other nobody.
+        let count = match (operation, command) {
+            (FutexOperation::OtherPi, UNLOCK_PI) => 1,
+            (FutexOperation::OtherPi, TRYLOCK_PI) => 0,
+            _ => count,
+        };
         self.calls(operation).calls += 1;
         let (at_ns, cpu) = (record.at_ns, record.cpu);
         let private = record.operand & PRIVATE != 0;
-        let open = Open { operation, word: record.value, count, call_site, at_ns, cpu, private };
+        let open =
+            Open { operation, word: record.value, count, call_site, at_ns, cpu, private, woken: false };
         if let Some(before) = self.open.insert(record.thread, open) {
             self.calls(before.operation).open += 1;
         }
@@ -143,7 +165,7 @@ impl FutexCounter {
         };
         let result = record.value.cast_signed();
         let woken_ns = self.woken_ns.get(&open.word).copied().unwrap_or(0).max(self.thread_ended_ns);
-        let woken_since = woken_ns >= open.at_ns;
+        let woken_since = open.woken || woken_ns >= open.at_ns;
         // Another process wakes a word of shared memory by another address.
         if result == 0 && open.operation.waits() && open.private && !woken_since && !self.requeued {
             self.spurious += 1;
@@ -165,7 +187,10 @@ impl FutexCounter {
                 calls.threads_woken += result.unsigned_abs();
             }
         }
-        event(record, &open, false, outcome, result.max(0) as u32)
+        let is_pi = open.operation == FutexOperation::OtherPi;
+        // The result of an unlock says nothing of who got the lock.
+        let woke = if is_pi && result == 0 { open.count } else { result.max(0) as u32 };
+        event(record, &open, false, outcome, woke)
     }
 
     /// What was counted in all.
@@ -197,6 +222,9 @@ fn event(
     outcome: SyncOutcome,
     detail: u32,
 ) -> Option<SyncEvent> {
+    if open.operation == FutexOperation::OtherPi && open.count == 0 {
+        return None;
+    }
     let kind = match (open.operation.waits(), wakes(open.operation), entry) {
         (true, _, true) => SyncKind::FutexWaitEntry,
         (true, _, false) => SyncKind::FutexWaitExit,
@@ -280,5 +308,35 @@ mod tests {
                 one.woken + one.changed + one.timeouts + one.interrupted + one.woke_nobody + one.failed;
             assert_eq!(ends + one.open, one.calls, "{}", one.operation);
         }
+    }
+
+    #[test]
+    fn a_waiter_that_was_moved_or_gets_a_lock_with_inheritance_was_woken() {
+        const LOCK_PI: u32 = 6 | 128;
+        const UNLOCK_PI: u32 = 7 | 128;
+        const TRYLOCK_PI: u32 = 8 | 128;
+        let waking = |at_ns, thread, other| {
+            let kind = KernelSideKind::Waking as u8;
+            KernelSideRecord { at_ns, thread, other, kind, ..Default::default() }
+        };
+        let mut counter = FutexCounter::default();
+        let records = [
+            enter(10, 1, 128, 0xa0),
+            // By another word, in a call of another thread.
+            waking(20, 1, 2),
+            exit(21, 1, 0),
+            enter(30, 1, LOCK_PI, 0xb0),
+            KernelSideRecord { other: 0, ..enter(31, 3, TRYLOCK_PI, 0xb0) },
+            exit(32, 3, -11),
+            KernelSideRecord { other: 0, ..enter(40, 2, UNLOCK_PI, 0xb0) },
+            waking(41, 1, 2),
+            exit(42, 2, 0),
+            exit(43, 1, 0),
+        ];
+        let events: Vec<SyncEvent> = records.iter().filter_map(|record| counter.take(record)).collect();
+        let wakes: Vec<_> = events.iter().filter(|one| one.thread == ThreadId(2)).collect();
+        assert_eq!(wakes.iter().map(|one| one.detail).collect::<Vec<_>>(), [1, 1], "one gets the lock");
+        assert!(events.iter().all(|one| one.thread != ThreadId(3)), "a try wakes nobody");
+        assert_eq!(counter.finish().spurious, 0);
     }
 }

@@ -33,8 +33,8 @@ pub use event::{AnyEvent, KernelEvent, KernelKind, KernelReason, SyncEvent, Thre
 pub use keys::SHARED_ADDRESS;
 pub use ledger::{
     Activity, BarrierFigures, CallShare, ConditionFigures, Contention, LastShare, Ledger, LockFigures,
-    PATTERN_SHARE, PairShare, Pattern, PlaceShare, RootShare, SoFar, Spending, ThreadShare, ThreadTime,
-    WaiterShare, WakerShare, WordFigures, WordKind, WordUse,
+    PATTERN_SHARE, PairShare, Pattern, PlaceShare, RootShare, SoFar, Spending, Standstill, ThreadShare,
+    ThreadTime, UnendedWait, WaiterShare, WakerShare, WordFigures, WordKind, WordUse,
 };
 pub use observer::{Buffer, Message, Observer, Operation, Timed, Wakeup};
 pub use protocol::Protocol;

@@ -116,6 +116,8 @@ pub(super) struct OpenWait {
     pub(super) mark: Option<Release>,
     /// The latest post, or wake of its futex, in which the kernel was seen to wake it.
     pub(super) woken: Option<Release>,
+    /// It waits in a futex call of its own.
+    pub(super) is_futex: bool,
 }
 
 /// A call that wakes others and has not returned.
@@ -124,6 +126,7 @@ pub(super) struct OpenWake {
     pub(super) class: SyncClass,
     pub(super) is_post: bool,
     pub(super) key: ObjectKey,
+    pub(super) cpu: u16,
     pub(super) call_site: u64,
     pub(super) entered_ns: u64,
     pub(super) order: u64,

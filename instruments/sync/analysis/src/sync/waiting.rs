@@ -85,6 +85,7 @@ impl<O: Observer> Protocol<O> {
             entry,
             mark,
             woken: None,
+            is_futex: event.kind == SyncKind::FutexWaitEntry,
         });
     }
 

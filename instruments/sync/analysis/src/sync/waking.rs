@@ -47,6 +47,7 @@ impl<O: Observer> Protocol<O> {
                 class,
                 is_post: event.kind == SyncKind::PostEntry,
                 key,
+                cpu: event.cpu,
                 call_site: event.call_site,
                 entered_ns: self.now_ns,
                 order: release.order,
@@ -132,6 +133,9 @@ impl<O: Observer> Protocol<O> {
     pub(super) fn wakes(&mut self, waker: Slot, woken: Option<Slot>) {
         let in_kernel = |wake: &OpenWake| wake.is_futex || wake.is_post;
         let Some(wake) = self.threads.get(waker).wake.filter(in_kernel) else { return };
+        if self.wakes_by_another_word(waker, &wake, woken) {
+            return;
+        }
         let Some(object) = self.waits.get_mut(wake.key) else { return };
         let own = |signal: &&Signal| signal.release.order == wake.order;
         let Some(release) = object.signals.iter().find(own).map(|signal| signal.release) else { return };
@@ -146,6 +150,27 @@ impl<O: Observer> Protocol<O> {
             },
             None => object.signals.retain(|signal| signal.release.order != wake.order),
         }
+    }
+
+    /// A futex call wakes a thread that waits on another word: that was moved to the word of the call, or the call has two words.
+    fn wakes_by_another_word(&mut self, waker: Slot, wake: &OpenWake, woken: Option<Slot>) -> bool {
+        let by = self.threads.get(waker);
+        let release = Release {
+            thread: by.id,
+            cpu: wake.cpu,
+            call_site: wake.call_site,
+            at_ns: wake.entered_ns,
+            order: wake.order,
+            path: by.path,
+        };
+        let wait = woken.and_then(|woken| self.threads.get_mut(woken).wait.as_mut());
+        let moved = wait.filter(|wait| wake.is_futex && wait.is_futex && wait.key != wake.key);
+        let Some(wait) = moved else { return false };
+        wait.woken = Some(release);
+        if let Some(open) = &mut self.threads.get_mut(waker).wake {
+            open.used = true;
+        }
+        true
     }
 
     /// From now on it reaches nobody who begins to wait. `woke`: how many it woke, where the kernel told.

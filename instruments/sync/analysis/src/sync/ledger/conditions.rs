@@ -34,12 +34,12 @@ impl Conditions {
         has_room.then(|| self.all.entry(key).or_default())
     }
 
-    /// A wait begins.
-    pub(super) fn begins(&mut self, key: ObjectKey, thread: ThreadId) {
-        if let Some(one) = self.of(key) {
-            let after_unheard = std::mem::take(&mut one.unheard);
-            one.waiting.insert(thread, after_unheard);
-        }
+    /// A wait begins; whether somebody had woken nobody just before.
+    pub(super) fn begins(&mut self, key: ObjectKey, thread: ThreadId) -> bool {
+        let Some(one) = self.of(key) else { return false };
+        let after_unheard = std::mem::take(&mut one.unheard);
+        one.waiting.insert(thread, after_unheard);
+        after_unheard
     }
 
     /// A wait is over: by this return, or the thread is gone.

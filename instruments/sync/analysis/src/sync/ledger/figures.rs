@@ -1,12 +1,13 @@
 //! What the ledger of contention shows.
 
+use super::unended::{Standstill, UnendedWait};
 use crate::sync::event::ThreadId;
 use crate::sync::results::Sums;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a thread's time went into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spending {
     /// It ran outside of blocking calls. Without kernel tracing, sleep and run queue outside of calls are in it.
@@ -418,6 +419,9 @@ pub struct WordFigures {
     pub changed: u64,
     /// Waits that ended otherwise: their time was over, a handler ran, they failed or never returned.
     pub given_up: u64,
+    /// Of `wait`: in waits that had not ended when the run did, nanoseconds.
+    #[serde(default)]
+    pub unended_ns: u64,
     /// Threads that waited, up to 256.
     pub threads: u64,
     /// Those who waited for longest.
@@ -552,19 +556,17 @@ pub struct BarrierFigures {
 
 /// All locks and all threads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Contention {
     /// What the kernel's side did was seen, so that sleep and run queue are apart from execution.
     pub kernel_seen: bool,
     /// Waits for all locks together.
     pub wait: Sums,
     /// Rows of tries for all locks together.
-    #[serde(default)]
     pub tried: Sums,
     /// The conditions that were waited for longest.
-    #[serde(default)]
     pub conditions: Vec<ConditionFigures>,
     /// The barriers that threads waited at for longest.
-    #[serde(default)]
     pub barriers: Vec<BarrierFigures>,
     /// Time in run queues behind threads of the program itself, of all threads.
     pub crowded_ns: u64,
@@ -573,21 +575,20 @@ pub struct Contention {
     /// Locks that are not listed.
     pub locks_left_out: u64,
     /// Waits on all semaphores and futex words together; no part of `wait`.
-    #[serde(default)]
     pub word_wait: Sums,
     /// Semaphores and futex words, those that were waited on for longest.
-    #[serde(default)]
     pub words: Vec<WordFigures>,
     /// Those that are not listed.
-    #[serde(default)]
     pub words_left_out: u64,
     /// Of the words on which one thread was woken at a time: for whom threads waited if the word is a lock, that is, until who gave it
     /// back. Only contended uses are seen, so that `free` and `hold` say nothing.
-    #[serde(default)]
     pub given_back: Vec<LockFigures>,
     /// Futex words, for whom threads waited if each is a barrier.
-    #[serde(default)]
     pub word_rounds: Vec<BarrierFigures>,
+    /// Waits that had not ended when the run did, the longest first.
+    pub unended: Vec<UnendedWait>,
+    /// Processes all of whose threads waited then.
+    pub standstills: Vec<Standstill>,
     /// Threads, in the order of their beginnings.
     pub threads: Vec<ThreadTime>,
 }

@@ -12,6 +12,7 @@ mod log;
 mod owners;
 mod readers;
 mod thread;
+mod unended;
 mod word_locks;
 mod words;
 
@@ -23,6 +24,7 @@ pub use figures::{
     PairShare, Pattern, PlaceShare, RootShare, SoFar, Spending, ThreadShare, ThreadTime, WaiterShare,
     WakerShare, WordFigures, WordKind, WordUse,
 };
+pub use unended::{Standstill, UnendedWait};
 
 use super::event::{AnyEvent, KernelEvent, KernelKind, SyncEvent, ThreadId};
 use super::keys::{AddressMap, ObjectKey};
@@ -37,7 +39,8 @@ use readers::SingleHolds;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use thread::{Call, Place, Thread};
-use words::{WordWait, Words};
+use unended::Unheard;
+use words::Words;
 
 /// Locks kept; those that come later are in the totals only.
 const KEPT_LOCKS: usize = 65_536;
@@ -70,6 +73,7 @@ pub struct Ledger {
     conditions: Conditions,
     barriers: Barriers,
     words: Words,
+    unheard: Unheard,
     /// Futex words, as if each were a lock.
     word_locks: AddressMap<ObjectKey, Lock>,
     /// The same as if each were a barrier.
@@ -133,7 +137,8 @@ impl Ledger {
             SyncKind::TryExit => self.end_row(event, slot, key),
             SyncKind::WaitEntry => {
                 self.enter(event, slot, Spending::Condition);
-                self.conditions.begins(key, event.thread);
+                let after_unheard = self.conditions.begins(key, event.thread);
+                self.begins_after(slot, after_unheard);
             }
             SyncKind::SemWaitEntry => self.wait_on(event, slot, Spending::Semaphore),
             SyncKind::BarrierEntry => {
@@ -149,7 +154,12 @@ impl Ledger {
                 self.wake_on(slot, key, event.detail);
                 self.gives_word_back(event, slot);
             }
-            SyncKind::FutexWakeExit => self.gave_word_back(event),
+            SyncKind::FutexWakeExit => {
+                self.gave_word_back(event);
+                if event.detail == 0 {
+                    self.unheard.add(key);
+                }
+            }
             SyncKind::PostEntry => self.wake_on(slot, key, 1),
             SyncKind::SignalEntry | SyncKind::BroadcastEntry => self.conditions.woken_by(key, event.kind),
             SyncKind::WaitExit => {
@@ -212,6 +222,7 @@ impl Ledger {
             entered_ns: now_ns,
             order,
             woken_by: None,
+            after_unheard: false,
         });
     }
 
@@ -235,48 +246,6 @@ impl Ledger {
             }
             _ => self.end_word(slot, call, None, now_ns),
         }
-    }
-
-    fn wait_on(&mut self, event: &SyncEvent, slot: u32, spending: Spending) {
-        self.enter(event, slot, spending);
-        let key = ObjectKey::of(event.process, event.object);
-        if let Some(woken_ns) = self.threads[slot as usize].takes_up(key) {
-            self.words.again(key, self.now_ns - woken_ns);
-        }
-    }
-
-    fn wake_on(&mut self, slot: u32, key: ObjectKey, most: u32) {
-        let passes_on = self.threads[slot as usize].takes_up(key).is_some();
-        self.words.wakes(key, most, passes_on);
-    }
-
-    fn waited_on(&mut self, event: &SyncEvent, slot: u32, spending: Spending) {
-        let call = self.threads[slot as usize].call.take_if(|call| call.spending == spending);
-        let Some(call) = call else { return };
-        if event.outcome == SyncOutcome::Ok {
-            self.threads[slot as usize].was_woken_on(call.object, self.now_ns);
-        }
-        self.end_word(slot, &call, Some(event.outcome), self.now_ns);
-    }
-
-    /// A wait on a semaphore or a futex word is over.
-    fn end_word(&mut self, slot: u32, call: &Call, outcome: Option<SyncOutcome>, now_ns: u64) {
-        let kind = match call.spending {
-            Spending::Semaphore => WordKind::Semaphore,
-            Spending::Futex => WordKind::FutexWord,
-            _ => return,
-        };
-        self.leaves_word(slot, call, outcome, now_ns);
-        let Thread { id: thread, process, .. } = self.threads[slot as usize];
-        self.words.waited(WordWait {
-            kind,
-            object: call.object,
-            thread,
-            site: ObjectKey { process, address: call.site },
-            ns: now_ns.saturating_sub(call.entered_ns),
-            outcome,
-            woken_by: call.woken_by,
-        });
     }
 
     /// By the order of calls, the one thread ended the latest wait of the other. What the kernel said of it comes first.
@@ -526,6 +495,7 @@ impl Ledger {
     /// from which on nothing of it was lost; 0 where there is none.
     pub fn finish(mut self, listed: usize, ends_ns: &[u64]) -> Contention {
         self.find_deadlocks(ends_ns);
+        let (unended, standstills) = self.unended(listed, ends_ns);
         for slot in 0..self.threads.len() as u32 {
             self.break_off(slot, ends_ns);
         }
@@ -562,6 +532,8 @@ impl Ledger {
             words_left_out,
             given_back,
             word_rounds: self.word_rounds.figures(listed),
+            unended,
+            standstills,
             threads,
         }
     }
@@ -583,6 +555,7 @@ impl Ledger {
         thread.book(seen_ns, needed_ns);
         // Until then it waits, maybe for itself.
         self.give_up(slot, &call, seen_ns);
+        self.words.unended(call.object, seen_ns.saturating_sub(call.entered_ns));
         self.threads[slot as usize].call = None;
     }
 }

@@ -3,6 +3,7 @@
 mod barriers;
 mod owners;
 mod readers;
+mod unended;
 mod word_locks;
 
 use super::{

@@ -31,6 +31,8 @@ pub(super) struct Call {
     pub(super) order: u64,
     /// Who woke the thread since, as the kernel said.
     pub(super) woken_by: Option<ThreadId>,
+    /// The latest call before it that woke others there found nobody.
+    pub(super) after_unheard: bool,
 }
 
 /// Words remembered on which a thread was woken.

@@ -1,9 +1,11 @@
 //! Semaphores and futex words: who waited on them, and who woke those. Nobody records who holds such an object, nor whether it is a
 //! lock at all.
 
-use super::figures::{WaiterShare, WakerShare, WordFigures, WordKind};
+use super::Ledger;
+use super::figures::{Spending, WaiterShare, WakerShare, WordFigures, WordKind};
 use super::lock::{KEPT, LISTED, places, ranked};
-use crate::sync::event::ThreadId;
+use super::thread::{Call, Thread};
+use crate::sync::event::{SyncEvent, ThreadId};
 use crate::sync::keys::{AddressMap, ObjectKey};
 use crate::sync::results::Sums;
 use quaver_abi::sync::SyncOutcome;
@@ -144,6 +146,13 @@ impl Words {
         }
     }
 
+    /// So much of the waits on it had not ended when the run did.
+    pub(super) fn unended(&mut self, key: ObjectKey, ns: u64) {
+        if let Some(word) = self.all.get_mut(&key) {
+            word.figures.unended_ns += ns;
+        }
+    }
+
     /// All waits together; the words that were waited on for longest, at most `listed`; and how many others there are.
     pub(super) fn figures(mut self, listed: usize) -> (Sums, Vec<WordFigures>, u64) {
         let mut wait = self.others;
@@ -155,5 +164,51 @@ impl Words {
         order.truncate(listed);
         let words = order.into_iter().filter_map(|(_, key)| Some(self.all.remove(&key)?.figures(key)));
         (wait, words.collect(), left_out)
+    }
+}
+
+impl Ledger {
+    pub(super) fn wait_on(&mut self, event: &SyncEvent, slot: u32, spending: Spending) {
+        self.enter(event, slot, spending);
+        let key = ObjectKey::of(event.process, event.object);
+        let after_unheard = self.unheard.is_heard_of(key);
+        self.begins_after(slot, after_unheard);
+        if let Some(woken_ns) = self.threads[slot as usize].takes_up(key) {
+            self.words.again(key, self.now_ns - woken_ns);
+        }
+    }
+
+    pub(super) fn wake_on(&mut self, slot: u32, key: ObjectKey, most: u32) {
+        let passes_on = self.threads[slot as usize].takes_up(key).is_some();
+        self.words.wakes(key, most, passes_on);
+    }
+
+    pub(super) fn waited_on(&mut self, event: &SyncEvent, slot: u32, spending: Spending) {
+        let call = self.threads[slot as usize].call.take_if(|call| call.spending == spending);
+        let Some(call) = call else { return };
+        if event.outcome == SyncOutcome::Ok {
+            self.threads[slot as usize].was_woken_on(call.object, self.now_ns);
+        }
+        self.end_word(slot, &call, Some(event.outcome), self.now_ns);
+    }
+
+    /// A wait on a semaphore or a futex word is over.
+    pub(super) fn end_word(&mut self, slot: u32, call: &Call, outcome: Option<SyncOutcome>, now_ns: u64) {
+        let kind = match call.spending {
+            Spending::Semaphore => WordKind::Semaphore,
+            Spending::Futex => WordKind::FutexWord,
+            _ => return,
+        };
+        self.leaves_word(slot, call, outcome, now_ns);
+        let Thread { id: thread, process, .. } = self.threads[slot as usize];
+        self.words.waited(WordWait {
+            kind,
+            object: call.object,
+            thread,
+            site: ObjectKey { process, address: call.site },
+            ns: now_ns.saturating_sub(call.entered_ns),
+            outcome,
+            woken_by: call.woken_by,
+        });
     }
 }

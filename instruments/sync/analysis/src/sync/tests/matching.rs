@@ -380,3 +380,23 @@ fn a_post_that_somebody_else_took_makes_nobody_late() {
     assert_eq!(timed(&results, SyncClass::SignalWait), (1, 30));
     assert_eq!(results.counts.signals_for_nobody, 1);
 }
+
+#[test]
+fn a_wait_on_one_word_is_ended_by_the_call_for_another_that_the_kernel_woke_it_in() {
+    let mut scene = Scene::new();
+    scene.switch(0, 2, 0, 2, OffCpu::Blocked);
+    scene.at(100, 1, FutexWaitEntry, L);
+    scene.at(110, 3, WaitEntry, C);
+    // The waiter was moved to the other word, whose call wakes it. What waits for a condition is not meant.
+    scene.at(200, 2, FutexWakeEntry, L + 8).detail = 1;
+    for woken in [3, 1] {
+        scene.kernel(205, 2, KernelKind::Waking { thread: ThreadId(woken), by_current: true, by: None });
+    }
+    scene.at(210, 2, FutexWakeExit, L + 8).detail = 1;
+    scene.at(250, 1, FutexWaitExit, L);
+    scene.at(300, 3, WaitExit, C);
+    let results = scene.results();
+    assert_eq!((results.coverage.wake_ups, results.coverage.matched), (2, 1));
+    // 50 µs from the call to the return.
+    assert_eq!(timed(&results, SyncClass::SignalWait), (1, 50));
+}

@@ -1,0 +1,111 @@
+//! Waits that had not ended when the run did, and processes of which no thread was left to end one.
+
+use super::figures::Spending;
+use super::thread::Place;
+use super::{Ledger, ObjectKey};
+use crate::sync::event::ThreadId;
+use crate::sync::keys::SHARED_ADDRESS;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Words remembered on which a call woke nobody.
+const KEPT_UNHEARD: usize = 65_536;
+
+/// A wait that had not ended when the run did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnendedWait {
+    /// Who waited.
+    pub thread: ThreadId,
+    /// Process image.
+    pub process: u16,
+    /// For what kind of thing.
+    pub waits_for: Spending,
+    /// Address of the object; of a join, what the thread library calls the other thread.
+    pub address: u64,
+    /// Where it was called.
+    pub call_site: u64,
+    /// From the call to the end of the run, nanoseconds.
+    pub total_ns: u64,
+    /// The latest call before it that woke others there found nobody waiting.
+    pub after_unheard: bool,
+}
+
+/// A process all of whose threads waited when it ended: none was left to end a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Standstill {
+    /// Process image.
+    pub process: u16,
+    /// Its threads.
+    pub threads: u64,
+    /// Since the last of them began to wait, nanoseconds.
+    pub total_ns: u64,
+}
+
+/// Futex words on which a call woke nobody, and no wait has begun since.
+#[derive(Debug, Default)]
+pub(super) struct Unheard(BTreeSet<ObjectKey>);
+
+impl Unheard {
+    /// A call woke nobody.
+    pub(super) fn add(&mut self, key: ObjectKey) {
+        if self.0.len() < KEPT_UNHEARD {
+            self.0.insert(key);
+        }
+    }
+
+    /// A wait begins; whether such a call came just before.
+    pub(super) fn is_heard_of(&mut self, key: ObjectKey) -> bool {
+        self.0.remove(&key)
+    }
+}
+
+impl Ledger {
+    /// The wait that this thread begins follows a call that woke nobody.
+    pub(super) fn begins_after(&mut self, slot: u32, after_unheard: bool) {
+        if let Some(call) = &mut self.threads[slot as usize].call {
+            call.after_unheard = after_unheard;
+        }
+    }
+
+    /// The waits, at most `listed`; and the processes that stood still. `ends_ns` as in [`Ledger::finish`].
+    pub(super) fn unended(&mut self, listed: usize, ends_ns: &[u64]) -> (Vec<UnendedWait>, Vec<Standstill>) {
+        let mut waits = Vec::new();
+        // Since when all threads of a process have waited; none where one did not.
+        let mut stood: BTreeMap<u16, (u64, Option<u64>)> = BTreeMap::new();
+        for slot in 0..self.threads.len() as u32 {
+            let thread = &self.threads[slot as usize];
+            if thread.ended {
+                continue;
+            }
+            let (count, since_ns) = stood.entry(thread.process).or_insert((0, Some(0)));
+            *count += 1;
+            // A thread that has its CPU, or waits for that, was woken.
+            let asleep = !self.kernel_seen || thread.place == Place::Asleep;
+            let Some(call) = thread.call.filter(|_| asleep) else {
+                *since_ns = None;
+                continue;
+            };
+            // Another process may end it.
+            let is_own = call.object.address & SHARED_ADDRESS == 0;
+            *since_ns = since_ns.filter(|_| is_own).map(|since_ns| since_ns.max(call.entered_ns));
+            waits.push(UnendedWait {
+                thread: thread.id,
+                process: thread.process,
+                waits_for: call.spending,
+                address: call.object.address,
+                call_site: call.site,
+                total_ns: self.seen_until_ns(slot, ends_ns).saturating_sub(call.entered_ns),
+                after_unheard: call.after_unheard,
+            });
+        }
+        waits.sort_by_key(|wait| (Reverse(wait.total_ns), wait.thread));
+        waits.truncate(listed);
+        let stood_still = stood.into_iter().filter_map(|(process, (threads, since_ns))| {
+            let end_ns = ends_ns.get(usize::from(process)).copied().filter(|end_ns| *end_ns > 0)?;
+            Some(Standstill { process, threads, total_ns: end_ns.saturating_sub(since_ns?) })
+        });
+        (waits, stood_still.collect())
+    }
+}
