@@ -1,4 +1,4 @@
-#include "common.h"
+#include "clock.h"
 static mtx_t mtx; static cnd_t cnd; static int items;
 static int c11_own(void*a){ long w=0; for(int i=0;i<30;i++){ long f=now(); mtx_lock(&mtx); w+=now()-f; if(a)spin(6); else ms(3); mtx_unlock(&mtx); usleep(500);} printf("mtx%ld %d 30 %ld\n",(long)a,TID,w); return 0; }
 static int c11_timed(void*a){ long w=0; for(int i=0;i<30;i++){ struct timespec t=at_clock(CLOCK_REALTIME,1000000); long f=now(); int r=mtx_timedlock(&mtx,&t); w+=now()-f; if(r==thrd_success)mtx_unlock(&mtx); usleep(500);} printf("mtx-timed %d 30 %ld\n",TID,w); return 0; }

@@ -1,4 +1,4 @@
-#include "common.h"
+#include "clock.h"
 static sem_t s1,s2; static pthread_barrier_t bar; static pthread_mutex_t m=PTHREAD_MUTEX_INITIALIZER; static pthread_cond_t c=PTHREAD_COND_INITIALIZER;
 static void*sa(void*a){ sem_wait(&s1); sem_post(&s2); return 0;} static void*sb(void*a){ sem_wait(&s2); sem_post(&s1); return 0;}
 static void*bw(void*a){ pthread_barrier_wait(&bar); return 0;}

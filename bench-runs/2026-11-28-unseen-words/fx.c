@@ -1,4 +1,4 @@
-#include "common.h"
+#include "clock.h"
 typedef atomic_uint word;
 static long fut(word*w,int op,unsigned v,void*t,word*w2,unsigned v3){ return syscall(SYS_futex,w,op,v,t,w2,v3); }
 static word one, two, ilock, shared_word;

@@ -1,4 +1,4 @@
-#include "common.h"
+#include "clock.h"
 #include <omp.h>
 static pthread_mutex_t m=PTHREAD_MUTEX_INITIALIZER; static mtx_t c11; static sem_t sem; static pthread_barrier_t bar; static int cut; 
 static void*lockw(void*a){ for(int i=0;i<40;i++){ pthread_mutex_lock(&m); usleep(cut?2000:4000); pthread_mutex_unlock(&m); usleep(3000);} return 0; }

@@ -1,4 +1,4 @@
-#include "common.h"
+#include "clock.h"
 #include <omp.h>
 static long came[8]; static int ids[8];
 /* static: thread 2 has four times the work; own clock: wait at the barrier = last came - came */

@@ -113,8 +113,7 @@ fn causes_of(summary: &Value, manifest: &Manifest) -> BTreeMap<(String, String),
         let word = |key: &str| cause.get(key).and_then(Value::as_str).unwrap_or_default();
         if let (Some(ns), Some(length_ns)) = (cause.get("time_ns").and_then(Value::as_f64), length_ns) {
             let name = if cause.get("stable_name").is_some() { word("stable_name") } else { word("name") };
-            *sums.entry((word("source").to_owned(), name.to_owned())).or_default() +=
-                ns / length_ns.max(1.0);
+            *sums.entry((word("source").to_owned(), name.to_owned())).or_default() += ns / length_ns.max(1.0);
         }
     }
     sums.into_iter().map(|(key, share)| (key, Estimate::exact(share))).collect()

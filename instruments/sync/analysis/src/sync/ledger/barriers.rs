@@ -1,8 +1,9 @@
 //! Barriers: how long threads waited at each, who came last, and how long after the one before.
 
 use super::Ledger;
-use super::figures::{BarrierFigures, LastShare, Spending};
+use super::figures::{BarrierFigures, LastShare};
 use super::lock::{KEPT, LISTED, places};
+use super::spending::Spending;
 use super::thread::Call;
 use crate::sync::event::{SyncEvent, ThreadId};
 use crate::sync::keys::{AddressMap, ObjectKey};

@@ -1,73 +1,10 @@
 //! What the ledger of contention shows.
 
-use super::unended::{Standstill, UnendedWait};
+use super::spending::Spending;
 use crate::sync::event::ThreadId;
 use crate::sync::results::Sums;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-/// What a thread's time went into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Spending {
-    /// It ran outside of blocking calls. Without kernel tracing, sleep and run queue outside of calls are in it.
-    Execution,
-    /// It waited for a mutex, a read-write lock or a spin lock.
-    Lock,
-    /// For a condition, its mutex included.
-    Condition,
-    /// For a semaphore.
-    Semaphore,
-    /// At a barrier.
-    Barrier,
-    /// For the end of a thread.
-    Join,
-    /// In a futex call of its own.
-    Futex,
-    /// It slept outside of these calls.
-    Sleep,
-    /// It could run and did not, inside of a blocking call or outside.
-    RunQueue,
-    /// It ran in a loop that waits for others, an estimate from samples; or it gave its CPU away outside of a blocking call and had
-    /// not got it back.
-    Spin,
-    /// The quota of its control group kept it from its CPU, outside of blocking calls or inside.
-    Quota,
-}
-
-impl Spending {
-    /// All.
-    pub const ALL: [Self; 11] = [
-        Self::Execution,
-        Self::Lock,
-        Self::Condition,
-        Self::Semaphore,
-        Self::Barrier,
-        Self::Join,
-        Self::Futex,
-        Self::Sleep,
-        Self::RunQueue,
-        Self::Spin,
-        Self::Quota,
-    ];
-
-    /// Name in reports.
-    pub const fn name(self) -> &'static str {
-        [
-            "execution",
-            "lock",
-            "condition",
-            "semaphore",
-            "barrier",
-            "join",
-            "futex",
-            "sleep",
-            "run queue",
-            "spinning",
-            "quota",
-        ][self as usize]
-    }
-}
 
 /// What the time of a thread went into until now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -591,4 +528,34 @@ pub struct Contention {
     pub standstills: Vec<Standstill>,
     /// Threads, in the order of their beginnings.
     pub threads: Vec<ThreadTime>,
+}
+
+/// A wait that had not ended when the run did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnendedWait {
+    /// Who waited.
+    pub thread: ThreadId,
+    /// Process image.
+    pub process: u16,
+    /// For what kind of thing.
+    pub waits_for: Spending,
+    /// Address of the object; of a join, what the thread library calls the other thread.
+    pub address: u64,
+    /// Where it was called.
+    pub call_site: u64,
+    /// From the call to the end of the run, nanoseconds.
+    pub total_ns: u64,
+    /// The latest call before it that woke others there found nobody waiting.
+    pub after_unheard: bool,
+}
+
+/// A process all of whose threads waited when it ended: none was left to end a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Standstill {
+    /// Process image.
+    pub process: u16,
+    /// Its threads.
+    pub threads: u64,
+    /// Since the last of them began to wait, nanoseconds.
+    pub total_ns: u64,
 }

@@ -1,10 +1,10 @@
 //! One lock: who waits for it, and what their waiting consists of.
 
-use super::figures::Spending;
 use super::figures::{
     Activity, CallShare, LockFigures, PATTERN_SHARE, PairShare, Pattern, PlaceShare, RootShare, ThreadShare,
 };
 use super::log::{Doing, Log, Piece, Root};
+use super::spending::Spending;
 use super::thread::Thread;
 use crate::sync::event::ThreadId;
 use crate::sync::keys::{AddressMap, ObjectKey};

@@ -11,6 +11,7 @@ mod lock;
 mod log;
 mod owners;
 mod readers;
+mod spending;
 mod thread;
 mod unended;
 mod word_locks;
@@ -21,10 +22,10 @@ mod tests;
 
 pub use figures::{
     Activity, BarrierFigures, CallShare, ConditionFigures, Contention, LastShare, LockFigures, PATTERN_SHARE,
-    PairShare, Pattern, PlaceShare, RootShare, SoFar, Spending, ThreadShare, ThreadTime, WaiterShare,
-    WakerShare, WordFigures, WordKind, WordUse,
+    PairShare, Pattern, PlaceShare, RootShare, SoFar, Standstill, ThreadShare, ThreadTime, UnendedWait,
+    WaiterShare, WakerShare, WordFigures, WordKind, WordUse,
 };
-pub use unended::{Standstill, UnendedWait};
+pub use spending::Spending;
 
 use super::event::{AnyEvent, KernelEvent, KernelKind, SyncEvent, ThreadId};
 use super::keys::{AddressMap, ObjectKey};

@@ -1,9 +1,10 @@
 //! Who gives a lock back, who has one that nobody has given back yet, and threads that wait for each other in a circle.
 
-use super::figures::{PairShare, Spending};
+use super::figures::PairShare;
 use super::lock::{GivenBack, HoldEnd, Holder, KeptOut, ReaderHold, Waiter};
 use super::log::Doing;
 use super::readers::WaitOf;
+use super::spending::Spending;
 use super::{Ledger, ObjectKey};
 use crate::sync::event::SyncEvent;
 use crate::sync::keys::SHARED_ADDRESS;

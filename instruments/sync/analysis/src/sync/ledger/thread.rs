@@ -1,7 +1,8 @@
 //! One thread: what it does now, what its time went into, and what it did lately.
 
-use super::figures::{SoFar, Spending, ThreadTime};
+use super::figures::{SoFar, ThreadTime};
 use super::log::{Behind, Doing, Log, Piece, Root};
+use super::spending::Spending;
 use crate::sync::event::ThreadId;
 use crate::sync::keys::ObjectKey;
 use quaver_abi::record::SAMPLE_PERIOD_NS;

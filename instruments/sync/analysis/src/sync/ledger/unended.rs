@@ -1,47 +1,14 @@
 //! Waits that had not ended when the run did, and processes of which no thread was left to end one.
 
-use super::figures::Spending;
+use super::figures::{Standstill, UnendedWait};
 use super::thread::Place;
 use super::{Ledger, ObjectKey};
-use crate::sync::event::ThreadId;
 use crate::sync::keys::SHARED_ADDRESS;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Words remembered on which a call woke nobody.
 const KEPT_UNHEARD: usize = 65_536;
-
-/// A wait that had not ended when the run did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct UnendedWait {
-    /// Who waited.
-    pub thread: ThreadId,
-    /// Process image.
-    pub process: u16,
-    /// For what kind of thing.
-    pub waits_for: Spending,
-    /// Address of the object; of a join, what the thread library calls the other thread.
-    pub address: u64,
-    /// Where it was called.
-    pub call_site: u64,
-    /// From the call to the end of the run, nanoseconds.
-    pub total_ns: u64,
-    /// The latest call before it that woke others there found nobody waiting.
-    pub after_unheard: bool,
-}
-
-/// A process all of whose threads waited when it ended: none was left to end a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Standstill {
-    /// Process image.
-    pub process: u16,
-    /// Its threads.
-    pub threads: u64,
-    /// Since the last of them began to wait, nanoseconds.
-    pub total_ns: u64,
-}
 
 /// Futex words on which a call woke nobody, and no wait has begun since.
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
 //! Futex words as locks and as barriers. Whoever wakes a waiter of a lock had it until then. Whoever wakes all who wait at a barrier
 //! came last. The ledger keeps both books of each word: what the word is, only the names of those who wait on it say.
 
-use super::figures::Spending;
 use super::lock::{GivenBack, HoldEnd, Holder, KeptOut, Readers, Waiter};
+use super::spending::Spending;
 use super::thread::Call;
 use super::{KEPT_LOCKS, Ledger, ObjectKey};
 use crate::sync::event::SyncEvent;

@@ -2,8 +2,9 @@
 //! lock at all.
 
 use super::Ledger;
-use super::figures::{Spending, WaiterShare, WakerShare, WordFigures, WordKind};
+use super::figures::{WaiterShare, WakerShare, WordFigures, WordKind};
 use super::lock::{KEPT, LISTED, places, ranked};
+use super::spending::Spending;
 use super::thread::{Call, Thread};
 use crate::sync::event::{SyncEvent, ThreadId};
 use crate::sync::keys::{AddressMap, ObjectKey};
