@@ -296,7 +296,9 @@ fn futex_calls_of_recorder_and_kernel_agree() {
     };
     // Its own calls, exactly, by the recorder; the kernel sees those of the C library besides.
     assert_eq!(number(&summary, "/results/counts/busy"), 9, "waits on words that had changed");
-    assert_eq!(number(&summary, "/results/counts/signals_for_nobody"), 6);
+    // Besides the six, the C library wakes nobody where a thread that was about to wait did not have to.
+    let for_nobody = number(&summary, "/results/counts/signals_for_nobody");
+    assert!((6..=of("FUTEX_WAKE", "woke_nobody")).contains(&for_nobody), "{for_nobody}: {futex}");
     assert!(of("FUTEX_WAIT", "changed") >= 5 && of("FUTEX_WAIT_BITSET", "changed") >= 4, "{futex}");
     assert!(of("FUTEX_WAKE", "woke_nobody") >= 6, "{futex}");
     // Waits on conditions are FUTEX_WAIT_BITSET, which tools that know FUTEX_WAIT only do not see. A wait that was ended

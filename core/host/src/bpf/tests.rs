@@ -391,12 +391,20 @@ fn what_an_observed_thread_does_itself_is_recorded() {
         let stack = collected.stacks.get(&((sample.aux >> 32) as u32));
         in_user_code += usize::from(stack.is_some_and(|stack| stack.iter().any(|one| is_here(&one))));
     }
-    let ran: u64 = of(EventKind::Thread)
-        .filter(|run| run.id == thread)
-        .map(|run| run.end_ns.min(until_ns).saturating_sub(run.start_ns.max(between_ns)))
-        .sum();
-    // The kernel looks once in 1.003 ms; what held up its timer may cost looks.
-    assert!(in_user_code as u64 >= ran / 1_003_000 / 2, "{in_user_code} looks in {ran} ns");
+    let runs = || of(EventKind::Thread).filter(|run| run.id == thread);
+    let during = |run: &EventRecord| run.start_ns.max(between_ns)..run.end_ns.min(until_ns);
+    let ran: u64 = runs().map(|run| during(run).end.saturating_sub(during(run).start)).sum();
+    // The kernel looks once in 1.003 ms. Where the host held up its timer, it looked as often as the timer fired.
+    let is_look = |timer: &&EventRecord| {
+        let timer = *timer;
+        timer.detail & SAMPLING_TIMER != 0
+            && runs().any(|run| run.cpu == timer.cpu && during(run).contains(&timer.start_ns))
+    };
+    let mut looks_ns: Vec<_> = of(EventKind::Hrtimer).filter(is_look).map(|timer| timer.start_ns).collect();
+    looks_ns.sort_unstable();
+    let least_ns = looks_ns.windows(2).map(|pair| pair[1] - pair[0]).min().expect("it looked");
+    assert!((501_500..1_504_500).contains(&least_ns), "{least_ns} ns between two looks");
+    assert!(in_user_code >= looks_ns.len() / 2, "{in_user_code} of {} looks", looks_ns.len());
     assert!(in_user_code as u64 <= ran / 1_003_000 + 2, "{in_user_code} looks in {ran} ns");
 }
 
