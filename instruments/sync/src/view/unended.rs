@@ -59,25 +59,19 @@ fn who(digest: &SyncDigest, is_such: impl Fn(&UnendedSummary) -> bool) -> String
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// For the verdict: processes that stood still, where that is longer than so; else the longest wait.
+/// For the verdict: the process that stood still for longest, if that is longer than so.
 pub(super) fn verdict(digest: &SyncDigest, longer_than_ns: u64) -> Option<Text> {
-    let contention = &digest.summary.contention;
-    let longest = contention.standstills.iter().max_by_key(|one| one.total_ns);
-    if let Some(one) = longest.filter(|one| one.total_ns > longer_than_ns) {
-        let waited = |wait: &UnendedSummary| wait.figures.process == one.process;
-        // Who waits for the end of a thread waits for one of the others.
-        let named = who(digest, |wait| waited(wait) && wait.figures.waits_for != Spending::Join);
-        let named = if named.is_empty() { who(digest, waited) } else { named };
-        let threads = match one.threads {
-            1 => "its one thread".to_owned(),
-            more => format!("all {more} threads"),
-        };
-        return Some(text!(
-            "The program stood still for its last {}: {threads} waited, {named}.",
-            time(one.total_ns)
-        ));
-    }
-    None
+    let standstills = digest.summary.contention.standstills.iter();
+    let one = standstills.max_by_key(|one| one.total_ns).filter(|one| one.total_ns > longer_than_ns)?;
+    let waited = |wait: &UnendedSummary| wait.figures.process == one.process;
+    // Who waits for the end of a thread waits for one of the others.
+    let named = who(digest, |wait| waited(wait) && wait.figures.waits_for != Spending::Join);
+    let named = if named.is_empty() { who(digest, waited) } else { named };
+    let threads = match one.threads {
+        1 => "its one thread".to_owned(),
+        more => format!("all {more} threads"),
+    };
+    Some(text!("The program stood still for its last {}: {threads} waited, {named}.", time(one.total_ns)))
 }
 
 /// Where no operation was late: waits that had not ended, if one of them was longer than so.
