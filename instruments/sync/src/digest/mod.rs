@@ -248,7 +248,7 @@ fn measure(directory: &Path, facts: &SyncFacts, kernel: Option<&Path>) -> anyhow
     let mut gains = trace.gains(&contention::worth_changing(&contention));
     let stuck = match contention.locks.iter().any(|lock| lock.deadlock.is_some()) {
         true => Some("a deadlock kept the run from its end"),
-        false if !contention.standstills.is_empty() => Some("the program stood still at its end"),
+        false if !contention.standstills.is_empty() => Some("a process stood still at its end"),
         false => None,
     };
     if let Some(reason) = stuck {

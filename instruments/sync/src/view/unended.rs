@@ -71,7 +71,11 @@ pub(super) fn verdict(digest: &SyncDigest, longer_than_ns: u64) -> Option<Text> 
         1 => "its one thread".to_owned(),
         more => format!("all {more} threads"),
     };
-    Some(text!("The program stood still for its last {}: {threads} waited, {named}.", time(one.total_ns)))
+    let what = match digest.summary.processes.len() {
+        0 | 1 => "The program".to_owned(),
+        more => format!("One of {more} processes"),
+    };
+    Some(text!("{what} stood still for its last {}: {threads} waited, {named}.", time(one.total_ns)))
 }
 
 /// Where no operation was late: waits that had not ended, if one of them was longer than so.
