@@ -348,17 +348,21 @@ int main(void)
 }
 "#;
 
-/// `tardy` comes last to each round, 3 ms after `middle`.
+/// `tardy` sets out for a round when the others are there, and comes 3 ms after them.
 const ROUNDS: &str = r#"
 static pthread_barrier_t round_end;
 static void *run(void *name)
 {
 	static long came[3];
+	static _Atomic int here;
 	long who = *(char *)name - '0', behind = 0, owed = 0;
 	pthread_setname_np(pthread_self(), (char *)name + 1);
 	for (int i = 0; i < 40; i++) {
-		usleep(who == 2 ? 4000 : who == 1 ? 1000 : 200);
+		while (here % 3 < who)
+			usleep(200);
+		usleep(who == 2 ? 3000 : who == 1 ? 800 : 200);
 		came[who] = now();
+		here++;
 		TIMED(pthread_barrier_wait(&round_end));
 		behind += came[2] - came[1];
 		owed += 2 * came[2] - came[1] - came[0];

@@ -42,13 +42,13 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-study", 4_546),
     ("quaver-study-analysis", 2_036),
     ("quaver-sync", 12_197),
-    ("quaver-sync-analysis", 9_750),
+    ("quaver-sync-analysis", 9_761),
     ("quaver-sync-store", 1_240),
     ("quaver-trace", 4_845),
     ("quaver-tune", 2_813),
     ("quaver-view", 5_646),
     ("quaver-waiting", 157),
-    ("quaver-watch", 8_283),
+    ("quaver-watch", 8_286),
 ];
 
 /// The budget of a crate, where it has one.

@@ -167,7 +167,9 @@ pub(crate) fn run(root: &Path, wanted: &[&str]) -> anyhow::Result<bool> {
         let output = command.output()?;
         all = told("examples in documents", &output, begun.elapsed());
     }
-    all = side_by_side(pending, all)?;
+    let (all, failures) = side_by_side(pending, all)?;
+    // Once more, without what came between.
+    failures.iter().for_each(|failure| println!("{failure}"));
     let line = format!("{} passed, {} failed", all.passed, all.failed);
     std::fs::write(target_directory(root).join("tests.txt"), format!("{line}\n"))?;
     println!("{line}");
@@ -280,8 +282,10 @@ fn executable(message: &Value) -> Option<Executable> {
     Some(Executable { name, path, directory, group: listed.map_or(Group::Any, |(_, group)| *group) })
 }
 
-/// Runs them, each as soon as a lane is free and it goes together with what runs; adds their tests to `all`.
-fn side_by_side(mut pending: Vec<Executable>, mut all: Counts) -> anyhow::Result<Counts> {
+/// Runs them, each as soon as a lane is free and it goes together with what runs; adds their tests to `all`. Also what each test
+/// said that failed.
+fn side_by_side(mut pending: Vec<Executable>, mut all: Counts) -> anyhow::Result<(Counts, Vec<String>)> {
+    let mut failures = Vec::new();
     let (ended, endings) = channel();
     let mut running: BTreeMap<String, Group> = BTreeMap::new();
     while !pending.is_empty() || !running.is_empty() {
@@ -292,10 +296,12 @@ fn side_by_side(mut pending: Vec<Executable>, mut all: Counts) -> anyhow::Result
         }
         let (one, output, took) = endings.recv().context("an executable runs")?;
         running.remove(&one.path.display().to_string());
-        let counts = told(&one.name, &output?, took);
+        let output = output?;
+        let counts = told(&one.name, &output, took);
+        failures.extend(failures_of(&one.name, &String::from_utf8_lossy(&output.stdout)));
         all = Counts { passed: all.passed + counts.passed, failed: all.failed + counts.failed };
     }
-    Ok(all)
+    Ok((all, failures))
 }
 
 /// Place of the next executable that may start.
@@ -332,6 +338,26 @@ fn told(name: &str, output: &Output, took: Duration) -> Counts {
         println!("{text}{}{name} ended with {}", String::from_utf8_lossy(&output.stderr), output.status);
     }
     counts
+}
+
+/// For each failed test its name and the first and the last panic: the cause where one thread waits for another, and the least case of a
+/// property.
+fn failures_of(name: &str, text: &str) -> Vec<String> {
+    const LONGEST: usize = 600;
+    let mut failures = Vec::new();
+    for section in text.split("\n---- ").skip(1) {
+        let Some((test, said)) = section.split_once(" stdout ----\n") else { continue };
+        let mut panics = said.split("\nthread '").skip(1).filter_map(|panic| {
+            let message = panic.split_once(" panicked at ")?.1;
+            let end = message.find("\nstack backtrace:").or_else(|| message.find("\nnote: "));
+            Some(message.get(..end?)?.chars().take(LONGEST).collect::<String>())
+        });
+        let without = || said.lines().next().unwrap_or_default().to_owned();
+        let first = panics.next().unwrap_or_else(without);
+        let last = panics.last().map(|last| format!("\n… {last}")).unwrap_or_default();
+        failures.push(format!("FAILED {name} {test}: {first}{last}"));
+    }
+    failures
 }
 
 /// Sums of the lines `test result: ok. 3 passed; 0 failed; …`. One that ends badly without a failed test, or well without
@@ -373,6 +399,19 @@ mod tests {
         for ended_well in [false, true] {
             assert_eq!(counts_of("running 3 tests\n", ended_well), Counts { passed: 0, failed: 1 });
         }
+    }
+
+    #[test]
+    fn of_each_failed_test_the_first_and_the_last_panic_are_told_again() {
+        let text = "test a ... FAILED\n\nfailures:\n\n---- a stdout ----\n\nthread 'a' (7) panicked at x.rs:1:2:\nten\nof it\n\
+                    stack backtrace:\n  0: f\nnote: more\n\nthread 'a' (7) panicked at x.rs:1:2:\none\nnote: run with\n\n\
+                    ---- b::c stdout ----\nError: \"no\"\n\nfailures:\n    a\n    b::c\n";
+        let told = failures_of("p/t", text);
+        assert_eq!(
+            told,
+            ["FAILED p/t a: x.rs:1:2:\nten\nof it\n… x.rs:1:2:\none", "FAILED p/t b::c: Error: \"no\""]
+        );
+        assert!(failures_of("p/t", "test result: ok. 3 passed; 0 failed;\n").is_empty());
     }
 
     #[test]

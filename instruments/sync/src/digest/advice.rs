@@ -423,7 +423,7 @@ fn spin_less(contention: &ContentionSummary) -> Option<Advice> {
         gain: None,
         at_most: false,
         evidence: vec![format!(
-            "Threads spun for {}, {} of their time, while threads of the program stood {} in run queues behind each other.",
+            "By samples, threads spun for {}, {} of their time, while threads of the program stood {} in run queues behind each other.",
             time(spin_ns),
             Cell::part(spin_ns, lived_ns),
             time(crowded_ns)

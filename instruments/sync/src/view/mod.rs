@@ -134,7 +134,7 @@ fn spun(summary: &SyncSummary) -> Option<Text> {
     });
     (spun_ns > 0 && spun_ns as f64 >= MUCH * lived_ns as f64).then(|| {
         text!(
-            "Threads spun for {}, {} of their time; for whom is not known.",
+            "By samples, threads spun for {}, {} of their time; for whom is not known.",
             time(spun_ns),
             Cell::part(spun_ns, lived_ns)
         )

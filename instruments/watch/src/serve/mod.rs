@@ -249,11 +249,14 @@ pub(crate) fn last_words(board: &Board) -> String {
 /// What a running watch knows.
 ///
 /// # Errors
-/// As [`ask`], and where the answer is of another version.
+/// As [`ask`], and where the answer is not that of a watch of this version.
 pub(crate) fn figures(socket: &Path) -> anyhow::Result<Figures> {
     let text = ask(socket, "GET", "/figures")?;
-    serde_json::from_str(&text)
-        .with_context(|| format!("read the figures of the watch at {}", socket.display()))
+    serde_json::from_str(&text).map_err(|error| {
+        let here = socket.display();
+        let remedy = "where that watch is of another version of Quaver, restart it with this one";
+        failure(ExitCode::Peer, format!("read the figures of the watch at {here}: {error}; {remedy}"))
+    })
 }
 
 /// Asks a running watch.
@@ -334,6 +337,22 @@ mod tests {
         assert_eq!(talk(b"GET /metrics", None), "");
         assert_eq!(talk(&[0xff; 20_000], None), "");
         assert!(talk(b"\r\n\r\n", None).starts_with("HTTP/1.1 404"));
+    }
+
+    #[test]
+    fn figures_of_another_version_are_told_from_a_fault_of_this_one() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("watch.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let other = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 1_024]).unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n{\"receivers\":7}").unwrap();
+        });
+        let error = figures(&path).map(drop).unwrap_err();
+        other.join().unwrap();
+        assert_eq!(quaver_instrument::exit_code::status_of(&error, &[]), ExitCode::Peer);
+        assert!(error.to_string().ends_with("restart it with this one"), "{error}");
     }
 
     #[test]

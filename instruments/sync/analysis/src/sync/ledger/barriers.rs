@@ -80,6 +80,11 @@ impl Barriers {
         }
     }
 
+    /// When the last of the round came that the thread waits in; none of a round that is not full.
+    pub(super) fn all_came_ns(&self, key: ObjectKey, thread: ThreadId) -> Option<u64> {
+        self.0.get(&key)?.leaving.iter().find(|(one, _)| *one == thread).map(|(_, all_came_ns)| *all_came_ns)
+    }
+
     /// A thread lets all who wait go on, and came last: a barrier at which the last thread does not wait. Nothing where nobody waits.
     pub(super) fn completes(&mut self, key: ObjectKey, thread: ThreadId, site: ObjectKey, now_ns: u64) {
         let Some(one) = self.0.get_mut(&key) else { return };

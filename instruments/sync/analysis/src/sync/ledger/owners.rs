@@ -89,7 +89,13 @@ impl Ledger {
     pub(super) fn seen_until_ns(&self, slot: u32, ends_ns: &[u64]) -> u64 {
         let thread = &self.threads[slot as usize];
         let end_ns = ends_ns.get(usize::from(thread.process)).copied().filter(|_| !thread.ended);
-        thread.booked_ns().max(end_ns.unwrap_or(0))
+        // Who came to a round of a barrier waited until all had come.
+        let all_came_ns = thread.call.and_then(|call| match call.spending {
+            Spending::Barrier => self.barriers.all_came_ns(call.object, thread.id),
+            Spending::Futex => self.word_rounds.all_came_ns(call.object, thread.id),
+            _ => None,
+        });
+        thread.booked_ns().max(end_ns.unwrap_or(0)).max(all_came_ns.unwrap_or(0))
     }
 
     /// Marks the locks of threads that wait for each other in a circle.

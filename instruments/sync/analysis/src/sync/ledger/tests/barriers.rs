@@ -49,3 +49,18 @@ fn a_thread_alone_at_a_barrier_comes_after_nobody() {
     let all = ledger_of(&scene.events).barriers;
     assert_eq!((all[0].rounds, all[0].last.len(), all[0].after_ns), (1, 0, 10_000));
 }
+
+#[test]
+fn a_thread_that_is_not_seen_to_leave_a_full_round_waited_until_all_had_come() {
+    let mut scene = Scene::new();
+    for (us, thread) in [(100, 1), (400, 2)] {
+        scene.at(us, thread, BarrierEntry, B);
+    }
+    scene.at(410, 2, BarrierExit, B);
+    let found = ledger_of(&scene.events);
+    let one = &found.barriers[0];
+    assert_eq!((one.for_last_ns, one.after_ns, one.unfinished_ns), (300_000, 10_000, 0));
+    assert_eq!(one.last[0].total_ns, 300_000);
+    let unended: Vec<_> = found.unended.iter().map(|wait| (wait.thread, wait.total_ns)).collect();
+    assert_eq!(unended, [(ThreadId(1), 300_000)]);
+}
