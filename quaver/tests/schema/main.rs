@@ -18,8 +18,8 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// Committed files, each with the name of its schema.
 const COMMITTED: &[(&str, &str)] = &[
-    ("manifest", "bench-runs/2026-11-23-readme/manifest.json"),
-    ("chase", "bench-runs/2026-11-23-readme/summary.json"),
+    ("manifest", "bench-runs/2026-11-29-readme/manifest.json"),
+    ("chase", "bench-runs/2026-11-29-readme/summary.json"),
     ("chase", "bench-runs/2026-11-21-kvm-2cpu/analysis/summary.json"),
     ("manifest", "bench-runs/2026-11-23-cure-rt-throttle/manifest.json"),
     ("cure", "bench-runs/2026-11-23-cure-rt-throttle/summary.json"),
