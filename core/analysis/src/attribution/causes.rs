@@ -1,7 +1,7 @@
 //! The table of causes: a compact key for each, its name, and the sums over all late windows.
 
 use crate::catalogue;
-use crate::model::Names;
+use crate::model::{Actor, Names};
 use crate::summary::{CauseSummary, MOST_THREADS, Remedy, SourceClass, ThreadTime};
 use std::collections::BTreeMap;
 
@@ -260,6 +260,17 @@ fn at_foreign_source(detail: Detail) -> Option<&'static str> {
     }
 }
 
+/// What helps where the source is ours and late for this: it is the only thread that it has.
+fn at_own_source(detail: Detail, source: &Actor) -> Option<&'static str> {
+    match detail {
+        Detail::Plain(SOURCE_LATE) if source.blocking => {
+            Some("--pace spin: the source sleeps until its deadlines")
+        }
+        Detail::Thread(..) => Some("--source-cpu with a CPU where that thread does not run"),
+        _ => None,
+    }
+}
+
 /// All causes met so far.
 #[derive(Default)]
 pub(crate) struct CauseTable {
@@ -350,8 +361,9 @@ impl CauseTable {
         self.sums[cause as usize].packets += 1;
     }
 
-    /// The causes ranked by time, and for each number its place in the ranking. A source of others has remedies of its own.
-    pub(crate) fn rank(self, late_ns: i64, foreign_source: bool) -> (Vec<CauseSummary>, Vec<u32>) {
+    /// The causes ranked by time, and for each number its place in the ranking. What helps a source on this host depends on whose it
+    /// is and how it waits.
+    pub(crate) fn rank(self, late_ns: i64, source_here: Option<&Actor>) -> (Vec<CauseSummary>, Vec<u32>) {
         let time = |sums: &Sums| sums.body_ns + sums.entry_exit_ns + sums.catch_up_ns;
         let mut order: Vec<usize> = (0..self.sums.len()).collect();
         order.sort_by(|&a, &b| {
@@ -371,8 +383,12 @@ impl CauseTable {
             }
             threads.truncate(MOST_THREADS);
             let mut remedy = source.map_or_else(Remedy::default, |source| source.remedy.clone());
-            if foreign_source && sums.id == "source-late" {
-                remedy.setting = at_foreign_source(sums.detail).map(str::to_owned);
+            if let Some(actor) = source_here.filter(|_| sums.id == "source-late") {
+                let setting = match actor.foreign {
+                    true => at_foreign_source(sums.detail),
+                    false => at_own_source(sums.detail, actor),
+                };
+                remedy.setting = setting.map(str::to_owned);
             }
             ranked.push(CauseSummary {
                 source: sums.id.to_string(),

@@ -85,7 +85,7 @@ pub fn analyze_noise(run: &NoiseRun, options: &NoiseOptions) -> NoiseAnalysis {
         first_piece.push(books.pieces.len() as u32);
     }
     let noise_ns = books.late_ns;
-    let (ranked, places) = engine.causes.rank(noise_ns, false);
+    let (ranked, places) = engine.causes.rank(noise_ns, None);
     let place = |cause: &mut Option<u32>| *cause = cause.map(|cause| places[cause as usize]);
     causes.iter_mut().for_each(place);
     books.pieces.iter_mut().for_each(|piece| place(&mut piece.cause));

@@ -170,7 +170,7 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
     let mut late = chase.walk(&mut engine, &mut settlement, &mut books);
     let causes = engine.causes;
     let late_ns = books.late_ns;
-    let (mut ranked, places) = causes.rank(late_ns, run.source.as_ref().is_some_and(|source| source.foreign));
+    let (mut ranked, places) = causes.rank(late_ns, run.source.as_ref());
     let Settlement { gaps, own, .. } = settlement;
     own.tell(&mut ranked, &places);
     // The columns that follow need the memory.

@@ -17,7 +17,7 @@ use quaver_instrument::recording::Recording;
 use quaver_instrument::tier;
 use quaver_probe::sink::{PreparedSink, RunningSink, Sink, SinkOptions, SinkReport};
 use quaver_probe::source::{
-    PreparedSource, RunningSource, Source, SourceOptions, SourceReport, StreamLength,
+    Pace, PreparedSource, RunningSource, Source, SourceOptions, SourceReport, StreamLength,
 };
 use quaver_probe::thread::ThreadSettings;
 use quaver_store::manifest::{Manifest, Stream, StreamPayload, Window};
@@ -266,7 +266,7 @@ fn describe(
         threads: vec![ends.source.tid()],
         cpu: Some(cpus.source),
         realtime: false,
-        blocking: false,
+        blocking: stream.pace != Pace::Spin,
         foreign: false,
     });
     facts.streams = vec![Stream {

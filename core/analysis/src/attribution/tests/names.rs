@@ -31,7 +31,7 @@ fn called(
     let namer = Namer::new(&timeline, names, packets);
     let mut table = CauseTable::default();
     table.intern(make(&namer, &events[0]), names);
-    let cause = table.rank(1, false).0.remove(0);
+    let cause = table.rank(1, None).0.remove(0);
     (cause.source, cause.name)
 }
 

@@ -37,8 +37,9 @@ fn a_late_source_is_named_as_such() {
             ("source-late", "source late", 200, 0, 0, 0),
         ]
     );
-    let remedies = |run: &mut PacketRun, foreign: bool| {
-        run.source.as_mut().unwrap().foreign = foreign;
+    let remedies = |run: &mut PacketRun, foreign: bool, blocking: bool| {
+        let source = run.source.as_mut().unwrap();
+        (source.foreign, source.blocking) = (foreign, blocking);
         let causes = analyze(run).summary.causes;
         causes.into_iter().map(|cause| cause.remedy.setting.unwrap_or_default()).collect::<Vec<_>>()
     };
@@ -46,8 +47,11 @@ fn a_late_source_is_named_as_such() {
         "real-time priority or a CPU of its own for the sender",
         "look at the sender's own work: no record shows what kept it",
     ];
-    assert_eq!(remedies(&mut run, true), of_others);
-    assert!(remedies(&mut run, false).iter().all(|ours| !of_others.contains(&ours.as_str())));
+    assert_eq!(remedies(&mut run, true, true), of_others);
+    // One that spins on its CPU already can do no more against what nothing shows.
+    let other_cpu = "--source-cpu with a CPU where that thread does not run";
+    assert_eq!(remedies(&mut run, false, false), [other_cpu, ""]);
+    assert_eq!(remedies(&mut run, false, true)[1], "--pace spin: the source sleeps until its deadlines");
     assert_eq!(analysis.summary.causes[0].stable_name(), "source late: hog (normal) ran on its CPU");
     // Two threads of one process are one cause, here as on the receiver's CPU.
     run.events.retain(|event| event.id != 8);

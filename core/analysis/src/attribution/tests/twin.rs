@@ -117,7 +117,7 @@ fn engine_owners(events: &[EventRecord], waits: bool, blocking: bool, quota: boo
     let ask = Ask { from_ns: 0, to_ns: LENGTH, shift_ns: 0, cpu: 1 };
     engine.receiver(ask, &actor, lives.first(), if waits { Queued::Yes } else { Queued::No });
     let drafts = std::mem::take(&mut engine.drafts);
-    let (ranked, places) = engine.causes.rank(1, false);
+    let (ranked, places) = engine.causes.rank(1, None);
     let mut owners = Vec::new();
     for draft in drafts {
         assert_eq!(draft.start_ns, owners.len() as i64, "pieces must follow each other");
