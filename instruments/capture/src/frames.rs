@@ -20,23 +20,29 @@ const MOST_TUNNELS: usize = 4;
 const VXLAN_PORT: u16 = 4789;
 const GENEVE_PORT: u16 = 6081;
 const ETHERNET_INSIDE: u16 = 0x6558;
+/// PPP, bare and as HDLC frames it (LINKTYPE_PPP, LINKTYPE_PPP_HDLC).
+const LINKS_PPP: [u16; 2] = [9, 50];
+/// Labels of MPLS (RFC 3032), and a session of PPPoE (RFC 2516).
+const MPLS: [u16; 2] = [0x8847, 0x8848];
+const PPPOE: u16 = 0x8864;
+/// A length in place of a type (IEEE 802.3).
+const MOST_LENGTH: u16 = 1_500;
 /// Bytes of a UDP header.
 const UDP_BYTES: usize = 8;
 
 /// Whether frames of this link type can be decoded.
 pub fn is_known(link_type: u16) -> bool {
     let framed = [LINK_ETHERNET, LINK_LINUX_COOKED, LINK_LINUX_COOKED_2, LINK_NULL, LINK_LOOP, LINK_RAW_IP];
-    framed.contains(&link_type) || LINKS_RAW.contains(&link_type)
+    framed.contains(&link_type) || LINKS_RAW.contains(&link_type) || LINKS_PPP.contains(&link_type)
 }
 
 /// What a frame says. `data` are the bytes kept of `wire_octets`; `near_ns` is when it was captured, CLOCK_REALTIME.
 pub fn decode(link_type: u16, data: &[u8], wire_octets: u32, near_ns: Option<i64>) -> FrameFacts {
-    let network = slice(link_type, data).and_then(|mut packet| {
+    let network = slice(link_type, data).map(unwrapped).and_then(|mut packet| {
         let mut tunnel = None;
         for _ in 0..MOST_TUNNELS {
-            let Some((through, inside)) = inside(&packet).filter(|(_, inside)| inside.net.is_some()) else {
-                break;
-            };
+            let inside = inside(&packet).map(|(through, inside)| (through, unwrapped(inside)));
+            let Some((through, inside)) = inside.filter(|(_, inside)| inside.net.is_some()) else { break };
             (tunnel, packet) = (Some(through), inside);
         }
         Some(NetworkFacts { tunnel, ..network(&packet, near_ns)? })
@@ -52,8 +58,49 @@ fn slice(link_type: u16, data: &[u8]) -> Option<LaxSlicedPacket<'_>> {
         LINK_NULL | LINK_LOOP => LaxSlicedPacket::from_ip(data.get(4..)?).ok(),
         LINK_RAW_IP => LaxSlicedPacket::from_ip(data).ok(),
         raw if LINKS_RAW.contains(&raw) => LaxSlicedPacket::from_ip(data).ok(),
+        ppp if LINKS_PPP.contains(&ppp) => of_ppp(data.strip_prefix(&[0xff, 3]).unwrap_or(data)),
         _ => None,
     }
+}
+
+/// The packet behind headers between link and network, where it is in such.
+fn unwrapped(mut packet: LaxSlicedPacket<'_>) -> LaxSlicedPacket<'_> {
+    for _ in 0..MOST_TUNNELS {
+        let Some(behind) = packet.net.is_none().then(|| behind(&packet)).flatten() else { break };
+        packet = behind;
+    }
+    packet
+}
+
+fn behind<'a>(packet: &LaxSlicedPacket<'a>) -> Option<LaxSlicedPacket<'a>> {
+    let payload = packet.ether_payload()?;
+    match payload.ether_type.0 {
+        labelled if MPLS.contains(&labelled) => {
+            let bottom = payload.payload.chunks_exact(4).position(|label| label[2] & 1 == 1)?;
+            let rest = &payload.payload[4 * (bottom + 1)..];
+            // Nothing names what labels carry: IP has its version there, a control word of Ethernet zero (RFC 4385).
+            match rest.first()? >> 4 {
+                4 | 6 => LaxSlicedPacket::from_ip(rest).ok(),
+                0 => LaxSlicedPacket::from_ethernet(rest.get(4..)?).ok(),
+                _ => None,
+            }
+        }
+        // Behind version, code, session and length.
+        PPPOE => of_ppp(payload.payload.get(6..)?),
+        // Of IEEE 802.2, SNAP names a type.
+        ..=MOST_LENGTH => {
+            let (kind, rest) =
+                payload.payload.strip_prefix(&[0xaa, 0xaa, 3, 0, 0, 0])?.split_first_chunk::<2>()?;
+            Some(LaxSlicedPacket::from_ether_type(EtherType(u16::from_be_bytes(*kind)), rest))
+        }
+        _ => None,
+    }
+}
+
+fn of_ppp(octets: &[u8]) -> Option<LaxSlicedPacket<'_>> {
+    let (protocol, rest) = octets.split_first_chunk::<2>()?;
+    // IPv4 and IPv6 (RFC 1332, RFC 5072).
+    matches!(protocol, [0, 0x21 | 0x57]).then(|| LaxSlicedPacket::from_ip(rest).ok()).flatten()
 }
 
 fn cooked<'a>(protocol: &[u8], rest: &'a [u8]) -> Option<LaxSlicedPacket<'a>> {
@@ -115,9 +162,14 @@ fn inside<'a>(packet: &LaxSlicedPacket<'a>) -> Option<(Tunnel, LaxSlicedPacket<'
 }
 
 fn network(packet: &LaxSlicedPacket<'_>, near_ns: Option<i64>) -> Option<NetworkFacts> {
+    // Bytes behind the headers, as the lengths of IP have it.
+    let claimed;
     let (source, destination, payload, part): (IpAddr, IpAddr, _, _) = match packet.net.as_ref()? {
         LaxNetSlice::Ipv4(ip) => {
             let header = ip.header();
+            let headers =
+                header.slice().len() + ip.extensions().auth.map_or(0, |header| header.slice().len());
+            claimed = usize::from(header.total_len()).checked_sub(headers);
             let ends = (header.source_addr().into(), header.destination_addr().into());
             let first = header.fragments_offset().value() == 0;
             (ends.0, ends.1, ip.payload(), Some(DatagramPart { id: header.identification().into(), first }))
@@ -126,6 +178,7 @@ fn network(packet: &LaxSlicedPacket<'_>, near_ns: Option<i64>) -> Option<Network
             let header = ip.header();
             let ends = (header.source_addr().into(), header.destination_addr().into());
             let extensions = ip.extensions();
+            claimed = usize::from(header.payload_length()).checked_sub(extensions.slice().len());
             (ends.0, ends.1, ip.payload(), fragment_of(extensions.first_header(), extensions.slice()))
         }
         LaxNetSlice::Arp(_) => return None,
@@ -144,18 +197,17 @@ fn network(packet: &LaxSlicedPacket<'_>, near_ns: Option<i64>) -> Option<Network
     };
     match &packet.transport {
         Some(TransportSlice::Udp(udp)) => datagram(&mut facts, udp.slice(), near_ns),
-        Some(TransportSlice::Tcp(tcp)) => {
-            facts.source_port = Some(tcp.source_port());
-            facts.destination_port = Some(tcp.destination_port());
-            // Of a segment that was cut nobody knows how long it was but by the lengths of IP.
-            facts.payload_octets = (!payload.incomplete).then_some(tcp.payload().len() as u32);
-        }
         // The first part of a datagram has its header; the others have neither header nor ports.
         None if payload.fragmented
             && part.is_none_or(|part| part.first)
             && payload.ip_number == IpNumber::UDP =>
         {
             datagram(&mut facts, payload.payload, near_ns);
+        }
+        // Not by the library, which takes no header whose options were cut.
+        _ if payload.ip_number == IpNumber::TCP && !payload.fragmented => {
+            let whole = (!payload.incomplete).then_some(payload.payload.len());
+            segment(&mut facts, payload.payload, whole.or(claimed));
         }
         _ => {}
     }
@@ -179,6 +231,17 @@ fn fragment_of(first: Option<IpNumber>, headers: &[u8]) -> Option<DatagramPart> 
         };
         (kind, rest) = (IpNumber(head[0]), rest.get(octets..)?);
     }
+}
+
+/// Reads a segment of TCP from its header on, as much as was kept of the `length` that it had.
+fn segment(facts: &mut NetworkFacts, octets: &[u8], length: Option<usize>) {
+    let Some(ports) = octets.first_chunk::<4>() else { return };
+    facts.source_port = Some(u16::from_be_bytes([ports[0], ports[1]]));
+    facts.destination_port = Some(u16::from_be_bytes([ports[2], ports[3]]));
+    // Its own length is in words (RFC 9293, section 3.1).
+    let header = octets.get(12).map(|octet| 4 * usize::from(octet >> 4));
+    facts.payload_octets =
+        length.zip(header).and_then(|(length, header)| u32::try_from(length.checked_sub(header)?).ok());
 }
 
 /// Reads a datagram from its header on, as much as was kept of it.
@@ -227,6 +290,12 @@ mod tests {
         let ip = ip_udp(b"hello");
         let mut tagged = vec![0; 12];
         tagged.extend([0x81, 0, 0, 5, 0x81, 0, 0, 6, 8, 0]);
+        let of_type = |octets: &[u8]| [&[0; 12][..], octets].concat();
+        let labelled = of_type(&[0x81, 0, 0, 5, 0x88, 0x47, 0, 6, 0x40, 64, 0, 0xc, 0x81, 64]);
+        let pseudowire =
+            [&of_type(&[0x88, 0x47, 0, 6, 0x41, 64, 0, 0, 0, 0])[..], &of_type(&[8, 0])].concat();
+        let session = of_type(&[0x88, 0x64, 0x11, 0, 0, 9, 0, 35, 0, 0x21]);
+        let snap = of_type(&[0, 41, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0]);
         let mut cooked = [0; COOKED_BYTES];
         cooked[14] = 8;
         let mut cooked_2 = [0; COOKED_2_BYTES];
@@ -235,6 +304,12 @@ mod tests {
         for (link_type, head) in [
             (LINK_ETHERNET, &ethernet[..]),
             (LINK_ETHERNET, &tagged[..]),
+            (LINK_ETHERNET, &labelled[..]),
+            (LINK_ETHERNET, &pseudowire[..]),
+            (LINK_ETHERNET, &session[..]),
+            (LINK_ETHERNET, &snap[..]),
+            (9, &[0xff, 3, 0, 0x21][..]),
+            (50, &[0, 0x21][..]),
             (LINK_LINUX_COOKED, &cooked[..]),
             (LINK_LINUX_COOKED_2, &cooked_2[..]),
             (LINK_NULL, &[2, 0, 0, 0][..]),
@@ -265,6 +340,28 @@ mod tests {
         assert_eq!(ends(&decoded(LINK_RAW_IP, &[], &ip[..60])), expected(1_000));
         for length in 0..ip.len().min(60) {
             decode(LINK_RAW_IP, &ip[..length], 1_028, Some(0));
+        }
+    }
+
+    #[test]
+    fn a_segment_that_was_cut_has_the_length_that_ip_says() {
+        let mut v4 = Vec::new();
+        let options = etherparse::TcpOptions::try_from_slice(&[1; 12]).unwrap();
+        let builder =
+            PacketBuilder::ipv4([1; 4], [2; 4], 64).tcp(80, 6000, 1, 2).options_raw(options.as_slice());
+        builder.unwrap().write(&mut v4, &[9; 1_000]).unwrap();
+        let mut v6 = Vec::new();
+        PacketBuilder::ipv6([1; 16], [2; 16], 64).tcp(80, 6000, 1, 2).write(&mut v6, &[9; 1_000]).unwrap();
+        for (ip, headers) in [(v4, 20), (v6, 40)] {
+            let of = |kept: usize| {
+                let facts = decoded(LINK_RAW_IP, &[], &ip[..kept]).network.unwrap();
+                (facts.source_port, facts.destination_port, facts.payload_octets)
+            };
+            for kept in [headers + 13, headers + 20, headers + 32, headers + 40, ip.len() - 1, ip.len()] {
+                assert_eq!(of(kept), (Some(80), Some(6000), Some(1_000)), "{kept}");
+            }
+            // Without the length of its own header nobody knows.
+            assert_eq!(of(headers + 12), (Some(80), Some(6000), None));
         }
     }
 

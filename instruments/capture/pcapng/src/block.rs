@@ -105,6 +105,14 @@ pub(super) fn parse(
     if reader.u32(octets) == Some(number::PACKET) {
         return reader.old_packet(octets, interfaces);
     }
+    // The library refuses some blocks of others that say nothing here.
+    if !matches!(
+        reader.u32(octets),
+        Some(number::SECTION_HEADER | number::INTERFACE_DESCRIPTION | number::SIMPLE_PACKET)
+            | Some(number::INTERFACE_STATISTICS | number::ENHANCED_PACKET)
+    ) {
+        return Ok(Parsed::Nothing);
+    }
     let parse = if big_endian { parse_block_be } else { parse_block_le };
     let (_, block) = parse(octets).map_err(|_| "a block cannot be read and is left out")?;
     match block {

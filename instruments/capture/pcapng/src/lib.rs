@@ -35,6 +35,7 @@ pub(crate) mod number {
     pub(crate) const INTERFACE_DESCRIPTION: u32 = 1;
     /// What enhanced packets replaced.
     pub(crate) const PACKET: u32 = 2;
+    pub(crate) const SIMPLE_PACKET: u32 = 3;
     pub(crate) const INTERFACE_STATISTICS: u32 = 5;
     pub(crate) const ENHANCED_PACKET: u32 = 6;
     pub(crate) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;

@@ -242,6 +242,9 @@ impl<R: Read> CaptureReader<R> {
                 self.look_at(&parts);
                 return Some(*parts);
             }
+            Ok(Parsed::Section(section)) if self.section.is_some() && section.major != 1 => {
+                self.stop("a section is of a later version of pcapng than 1; reading ends there");
+            }
             Ok(Parsed::Section(section)) => {
                 self.section = Some(section);
                 self.section_from = self.interfaces.len();

@@ -41,7 +41,7 @@ fn head(document: &mut Document, summary: &CaptureSummary) {
         format!("{}, {} bytes on the wire", Cell::Count(figures.packets), Cell::Count(figures.octets));
     if figures.without_network.packets > 0 {
         packets.push_str(&format!(
-            "; {} without IP, or cut before it",
+            "; {} in which no IP header was found",
             Cell::Count(figures.without_network.packets)
         ));
     }

@@ -20,8 +20,9 @@ pub(super) struct FlowPacket {
     pub(super) stamps: PacketStamps,
     pub(super) octets: u32,
     pub(super) network: NetworkFacts,
-    /// It is a part of a datagram whose first part bears these ports and this payload.
-    pub(super) later_part: bool,
+    /// Its number says nothing: it is a part of a datagram whose first part bears these ports and this payload, or a packet of RTP
+    /// far from all others of its source.
+    pub(super) unnumbered: bool,
     /// Steps of the capturing clock before it.
     pub(super) clock_step: u32,
 }
@@ -116,7 +117,7 @@ impl Flow {
     pub(super) fn new(key: FlowKey, first: &[FlowPacket], settings: &TableSettings, detailed: bool) -> Self {
         let numbers: Vec<(u64, u32, Option<i64>)> = first
             .iter()
-            .filter(|taken| !taken.later_part)
+            .filter(|taken| !taken.unnumbered)
             .filter_map(|taken| number(&taken.network.payload))
             .collect();
         let bits = numbers.first().map_or(0, |(_, bits, _)| *bits);
@@ -153,7 +154,7 @@ impl Flow {
         self.payload_octets += u64::from(taken.network.payload_octets.unwrap_or(0));
         self.fragments += u64::from(taken.network.fragment);
         self.seen = (taken.number, taken.now_ns);
-        if taken.later_part {
+        if taken.unnumbered {
             if let Some(detail) = &mut self.detail {
                 detail.stages.take(&taken.stamps);
             }
@@ -378,7 +379,7 @@ fn number_and_keep(
     packet: &RtpPacket,
     media_ns: i64,
 ) {
-    if let Some(number) = sequence.push(packet.sequence, Some((media_ns, packet.arrived_ns)), room) {
+    if let Some(number) = sequence.push_media(packet.sequence, (media_ns, packet.arrived_ns), room) {
         keep(kept, left_out, room, RtpPacket { sequence: number, ..*packet });
     }
 }

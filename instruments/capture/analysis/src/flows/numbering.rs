@@ -28,6 +28,8 @@ struct Stream {
     before: Option<Numbering>,
     /// A packet far from both, until the next tells what it is.
     held: Option<FlowPacket>,
+    /// Number of the last such packet, if the next told nothing. Its successor does, though it comes later.
+    far: Option<u16>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +44,7 @@ struct Numbering {
 
 fn head(taken: &FlowPacket) -> Option<(u16, u32)> {
     match taken.network.payload {
-        Payload::Rtp { sequence, fields, ours: None } if !taken.later_part => {
+        Payload::Rtp { sequence, fields, ours: None } if !taken.unnumbered => {
             Some((sequence, fields.timestamp))
         }
         _ => None,
@@ -81,6 +83,16 @@ impl Numbering {
     }
 }
 
+impl Stream {
+    /// A numbering begins; its number.
+    fn restart(&mut self, begun: (u16, u32)) -> u32 {
+        let next = Numbering::new(self.latest.restart + 1, begun);
+        self.before = Some(std::mem::replace(&mut self.latest, next));
+        self.far = None;
+        next.restart
+    }
+}
+
 impl Numberings {
     /// The first packets of a stream, which are of one flow.
     pub(super) fn begin(&mut self, key: FlowKey, first: &[FlowPacket]) {
@@ -88,7 +100,7 @@ impl Numberings {
         let Some(one) = heads.next() else { return };
         let mut latest = Numbering::new(0, one);
         heads.for_each(|head| latest.take(head));
-        self.streams.insert(key, Stream { latest, before: None, held: None });
+        self.streams.insert(key, Stream { latest, before: None, held: None, far: None });
     }
 
     /// The next packet of the stream `key`, whose restart is 0. The answer is the packet that was held, with its flow, where one was,
@@ -103,30 +115,32 @@ impl Numberings {
             latest: Numbering::new(0, now),
             before: None,
             held: None,
+            far: None,
         });
         let of = |restart| FlowKey { restart, ..key };
+        let may_restart = stream.latest.restart < MOST_RESTARTS;
         let held = stream.held.take();
         if let Some(held) = held {
             let begun = head(&held).filter(|before| before.0.wrapping_add(1) == now.0);
-            if let Some(begun) = begun.filter(|_| stream.latest.restart < MOST_RESTARTS) {
-                let mut next = Numbering::new(stream.latest.restart + 1, begun);
-                next.take(now);
-                stream.before = Some(std::mem::replace(&mut stream.latest, next));
-                return (Some((of(next.restart), held)), Some(of(next.restart)));
+            if let Some(begun) = begun.filter(|_| may_restart) {
+                let restart = stream.restart(begun);
+                stream.latest.take(now);
+                return (Some((of(restart), held)), Some(of(restart)));
             }
+            stream.far = head(&held).map(|(sequence, _)| sequence);
         }
-        let held = held.map(|held| (of(stream.latest.restart), held));
+        // Counted, but its number is none of the stream's: what it is ahead by is no loss.
+        let held = held.map(|held| (of(stream.latest.restart), FlowPacket { unnumbered: true, ..held }));
         let own = [Some(&mut stream.latest), stream.before.as_mut()].into_iter().flatten();
-        match own.into_iter().find(|numbering| numbering.has(now)) {
-            Some(numbering) => {
-                numbering.take(now);
-                (held, Some(of(numbering.restart)))
-            }
-            None => {
-                stream.held = Some(*taken);
-                (held, None)
-            }
+        if let Some(numbering) = own.into_iter().find(|numbering| numbering.has(now)) {
+            numbering.take(now);
+            return (held, Some(of(numbering.restart)));
         }
+        if may_restart && stream.far.is_some_and(|far| far.wrapping_add(1) == now.0) {
+            return (held, Some(of(stream.restart(now))));
+        }
+        stream.held = Some(*taken);
+        (held, None)
     }
 
     fn current(&self, key: FlowKey) -> FlowKey {
@@ -144,7 +158,8 @@ impl Numberings {
     pub(super) fn finish(&mut self) -> Vec<(FlowKey, FlowPacket)> {
         let streams = self.streams.iter_mut();
         let held = streams.filter_map(|(key, stream)| {
-            Some((FlowKey { restart: stream.latest.restart, ..*key }, stream.held.take()?))
+            let held = FlowPacket { unnumbered: true, ..stream.held.take()? };
+            Some((FlowKey { restart: stream.latest.restart, ..*key }, held))
         });
         let mut held: Vec<(FlowKey, FlowPacket)> = held.collect();
         held.sort_by_key(|(_, taken)| taken.number);

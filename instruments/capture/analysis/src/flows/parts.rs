@@ -1,7 +1,7 @@
 //! Datagrams that came in parts (RFC 791, section 3.2; RFC 8200, section 4.5): only the first part has ports and
 //! payload, so what it carries is remembered for those that come after it.
 
-use super::{NetworkFacts, Payload};
+use super::{NetworkFacts, Payload, Tunnel};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
@@ -16,6 +16,8 @@ struct Datagram {
     source: IpAddr,
     destination: IpAddr,
     protocol: u8,
+    /// Networks in tunnels may have the same addresses.
+    tunnel: Option<Tunnel>,
     id: u32,
 }
 
@@ -40,8 +42,8 @@ impl Parts {
     /// as it is.
     pub(super) fn resolve(&mut self, network: &mut NetworkFacts, now_ns: i64) -> bool {
         let Some(part) = network.part else { return false };
-        let (source, destination, protocol) = (network.source, network.destination, network.protocol);
-        let datagram = Datagram { source, destination, protocol, id: part.id };
+        let NetworkFacts { source, destination, protocol, tunnel, .. } = *network;
+        let datagram = Datagram { source, destination, protocol, tunnel, id: part.id };
         if part.first {
             let ports = (network.source_port, network.destination_port);
             self.remember(datagram, First { ports, payload: network.payload, seen_ns: now_ns });

@@ -71,15 +71,20 @@ impl Payload {
         let stream = stream(octets);
         let on = |port| ports.0 == port || ports.1 == port;
         let near = |ns: i64| near_ns.is_some_and(|near_ns| ns.abs_diff(near_ns) <= NEAR_NS);
+        let rtp = rtp(octets, datagram_octets);
         if stream.is_none() {
             if let Some(probe) = probe(octets, on(TEST_PORT), near) {
                 return probe;
             }
-            if let Some(stamp) = stamp(octets, datagram_octets, on(STAMP_PORT), near_ns, near) {
+            // At some time a timestamp of RTP passes the seconds of a wall clock. Numbers of STAMP begin at 0, so its packets look
+            // like RTP only after 2^31 of them.
+            let may_be_stamp = rtp.is_none() || on(STAMP_PORT);
+            if may_be_stamp && let Some(stamp) = stamp(octets, datagram_octets, on(STAMP_PORT), near_ns, near)
+            {
                 return stamp;
             }
         }
-        match (rtp(octets, datagram_octets), stream) {
+        match (rtp, stream) {
             (Some((sequence, fields)), ours) => Self::Rtp { sequence, fields, ours },
             (None, Some(stream)) => Self::Stream(stream),
             (None, None) => Self::Other,
@@ -107,9 +112,10 @@ fn stream(octets: &[u8]) -> Option<StreamFacts> {
     })
 }
 
-/// Whether a payload type is assigned or dynamic (RFC 3551, section 6).
+/// Whether a payload type is assigned or dynamic (RFC 3551, section 6). Those of 35 to 63 are unassigned, and taken where the
+/// dynamic ones do not suffice (section 3), as browsers do.
 fn is_in_use(payload_type: u8) -> bool {
-    matches!(payload_type, 0..=34 | 96..=127)
+    matches!(payload_type, 0..=63 | 96..=127)
 }
 
 fn rtp(octets: &[u8], datagram_octets: u32) -> Option<(u16, RtpFields)> {

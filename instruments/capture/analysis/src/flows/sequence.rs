@@ -10,6 +10,8 @@ use quaver_analysis::path::rolling::Rolling;
 
 /// In a shorter time clocks drift apart by less than anybody asks for: 50 ppm make 0.25 ms.
 const LEAST_SPAN_NS: i64 = 5_000_000_000;
+/// Packets of one pressed key bear one time for so long at most: 65,535 ticks of 8 kHz (RFC 4733, section 2.5.1.3).
+const LONGEST_EVENT_NS: i64 = 8_192_000_000;
 
 /// Numbers of a sender that wrap at so many bits, as they come.
 #[derive(Debug)]
@@ -21,8 +23,10 @@ pub(super) struct Sequence {
     highest: u64,
     /// Came with a number below the base.
     before_base: u64,
-    /// Delay of the last packet that had both times.
-    before_delay_ns: i64,
+    /// Delay of the last packet in order that had both times.
+    before_delay_ns: Option<i64>,
+    /// Latest time by the media clock.
+    media_ns: Option<i64>,
     /// The packets, as long as all of them have times and there is room.
     kept: Option<Vec<Arrival>>,
     recent: Recent,
@@ -40,24 +44,49 @@ impl Sequence {
             base,
             highest: near,
             before_base: 0,
-            before_delay_ns: 0,
+            before_delay_ns: None,
+            media_ns: None,
             kept: Some(Vec::new()),
             recent: Recent::new(base),
         }
+    }
+
+    /// The next packet of RTP, with its times by the media clock and of arrival; likewise. The packets of a frame or of a pressed
+    /// key bear one time, of which the first alone was sent then; frames that others need go before them. So a packet whose number
+    /// goes on, and whose time does not, stands where the packet before it stood.
+    pub(super) fn push_media(
+        &mut self,
+        number: u64,
+        (media_ns, received_ns): (i64, i64),
+        room: &mut Room,
+    ) -> Option<u64> {
+        let goes_on =
+            unwrap(number, self.highest, self.bits).is_some_and(|unwrapped| unwrapped > self.highest);
+        let ahead_ns = media_ns.saturating_sub(self.media_ns.unwrap_or(i64::MIN));
+        let shared = goes_on && (-LONGEST_EVENT_NS..=0).contains(&ahead_ns);
+        if !shared && (goes_on || self.media_ns.is_none()) {
+            self.media_ns = Some(media_ns);
+        }
+        let sent_ns =
+            if shared { received_ns.saturating_sub(self.before_delay_ns.unwrap_or(0)) } else { media_ns };
+        self.push(number, Some((sent_ns, received_ns)), room)
     }
 
     /// The next packet in order of arrival, with both its times where they are known: else it counts alone. Gives its
     /// unwrapped number.
     pub(super) fn push(&mut self, number: u64, times_ns: Option<(i64, i64)>, room: &mut Room) -> Option<u64> {
         let unwrapped = unwrap(number, self.highest, self.bits)?;
+        let in_order = unwrapped > self.highest || self.before_delay_ns.is_none();
         self.highest = self.highest.max(unwrapped);
         let Some(sequence) = unwrapped.checked_sub(self.base) else {
             self.before_base += 1;
             return Some(unwrapped);
         };
         // Without times it stands where the packet before it stood, so that it moves no figure of delay.
-        let (sent_ns, received_ns) = times_ns.unwrap_or((0, self.before_delay_ns));
-        self.before_delay_ns = received_ns.saturating_sub(sent_ns);
+        let (sent_ns, received_ns) = times_ns.unwrap_or((0, self.before_delay_ns.unwrap_or(0)));
+        if in_order {
+            self.before_delay_ns = Some(received_ns.saturating_sub(sent_ns));
+        }
         let arrival = Arrival { sequence, sent_ns, received_ns };
         self.rolling.push(&arrival);
         if times_ns.is_none() || room.arrivals == 0 {

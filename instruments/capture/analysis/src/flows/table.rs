@@ -13,7 +13,7 @@ use super::steps::{Held, Steps};
 use super::{FlowKey, FlowKind, FrameFacts, Payload, Tunnel};
 use quaver_abi::stamp::PacketStamps;
 use quaver_analysis::rtp::Tai;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
 /// Packets of a pair of addresses and ports after which it is decided what they carry.
@@ -43,8 +43,16 @@ struct Conversation {
     seen: u64,
     is_rtp: bool,
     sources: usize,
-    /// Source, number and length of the run of packets that look like RTP, where it is none so far.
-    promise: Option<(Option<u32>, u16, usize)>,
+    /// Runs of packets that look like RTP, where it is none so far: that of the latest packet is the last.
+    promises: VecDeque<Promise>,
+}
+
+/// A run of packets of one source whose numbers go on.
+#[derive(Clone, Copy, Debug)]
+struct Promise {
+    ssrc: Option<u32>,
+    sequence: u16,
+    packets: usize,
 }
 
 /// Flows, found and judged packet by packet.
@@ -113,7 +121,7 @@ impl FlowTable {
             return;
         };
         self.now_ns = time_ns.unwrap_or(self.now_ns);
-        let later_part = self.parts.resolve(&mut network, self.now_ns);
+        let unnumbered = self.parts.resolve(&mut network, self.now_ns);
         let (number, now_ns) = (self.span.packets, self.now_ns);
         let taken = FlowPacket {
             number,
@@ -122,7 +130,7 @@ impl FlowTable {
             stamps: *stamps,
             octets: frame.octets,
             network,
-            later_part,
+            unnumbered,
             clock_step: self.steps.count(),
         };
         let ends = Ends {
@@ -298,7 +306,7 @@ fn is_rtp(first: &[FlowPacket]) -> bool {
         Payload::Rtp { sequence, fields, .. } => Some((fields.header?.ssrc?, *sequence)),
         _ => None,
     };
-    let whole = || first.iter().filter(|taken| !taken.later_part);
+    let whole = || first.iter().filter(|taken| !taken.unnumbered);
     let heads: Vec<(u32, u16)> = whole().filter_map(looks).collect();
     let goes_on = |at: usize| {
         let (ssrc, sequence) = heads[at];
@@ -318,7 +326,7 @@ fn key(conversation: &mut Conversation, taken: &FlowPacket) -> FlowKey {
         Payload::Rtp { ours: Some(_), fields, .. } => (FlowKind::Rtp, ssrc(fields)),
         Payload::Rtp { sequence, fields, .. } => {
             let ssrc = ssrc(fields);
-            if !taken.later_part {
+            if !taken.unnumbered {
                 keep_promise(conversation, ssrc, *sequence);
             }
             if conversation.is_rtp { (FlowKind::Rtp, ssrc) } else { (FlowKind::Other, None) }
@@ -361,12 +369,23 @@ fn ssrc(fields: &quaver_analysis::rtp::RtpFields) -> Option<u32> {
     fields.header.and_then(|header| header.ssrc)
 }
 
-/// A stream that begins later, on ports that carried something else: eight packets whose numbers go on show it.
+/// A stream that begins later, on ports that carried something else: eight packets whose numbers go on show it. Several sources may
+/// take turns.
 fn keep_promise(conversation: &mut Conversation, ssrc: Option<u32>, sequence: u16) {
-    let run = match conversation.promise {
-        Some((of, before, run)) if of == ssrc && before.wrapping_add(1) == sequence => run + 1,
-        _ => 1,
-    };
-    conversation.promise = Some((ssrc, sequence, run));
-    conversation.is_rtp |= run >= DECIDE_AFTER;
+    if conversation.is_rtp {
+        return;
+    }
+    let promises = &mut conversation.promises;
+    let known = promises.iter().position(|promise| promise.ssrc == ssrc);
+    let before = known.and_then(|at| promises.remove(at));
+    let goes_on = before.filter(|before| before.sequence.wrapping_add(1) == sequence);
+    let packets = 1 + goes_on.map_or(0, |before| before.packets);
+    if promises.len() == MOST_SOURCES {
+        promises.pop_front();
+    }
+    promises.push_back(Promise { ssrc, sequence, packets });
+    if packets >= DECIDE_AFTER {
+        conversation.is_rtp = true;
+        conversation.promises = VecDeque::new();
+    }
 }

@@ -4,6 +4,7 @@ mod drift;
 mod pairs;
 mod recent;
 mod room;
+mod rtp;
 mod steps;
 
 use super::*;
@@ -107,6 +108,10 @@ fn an_outage_is_loss_and_a_stray_packet_no_restart() {
         found.flows.iter().map(|flow| (flow.key.restart, flow.packets)).collect::<Vec<_>>(),
         [(0, 801)]
     );
+    // Nothing is lost between it and the others, and none of them is late.
+    let counts = found.flows[0].sequence.unwrap();
+    assert_eq!((counts.expected, counts.lost, counts.reordered), (800, 0, 0));
+    assert_eq!(found.flows[0].rtp.as_ref().unwrap().sequence.lost, 0);
     // At the end it cannot be told, and it is counted.
     let stray = [(500 * MS, frame(6_000, rtp(51_000, 12, 7)))];
     let found = figures(run(0, 20_000, 0, 500).chain(stray));
@@ -114,6 +119,7 @@ fn an_outage_is_loss_and_a_stray_packet_no_restart() {
         found.flows.iter().map(|flow| (flow.key.restart, flow.packets)).collect::<Vec<_>>(),
         [(0, 501)]
     );
+    assert_eq!(found.flows[0].sequence.unwrap().lost, 0);
 }
 
 #[test]
@@ -326,6 +332,21 @@ fn payloads_are_known_by_their_octets() {
     }
     for octets in [&b""[..], b"x", &[0; 64], &[0xff; 64], &[0x40; 200]] {
         assert_eq!(of(octets, (1, 2)), Payload::Other);
+    }
+    // Timestamps of RTP that are the seconds of a wall clock, in the form that the bytes behind them would name.
+    for (format, rest) in [(TimestampFormat::Ntp, 0), (TimestampFormat::Ptp, 0xff)] {
+        let seconds = (format.encode(START_NS) >> 32) as u32;
+        let mut octets = vec![rest; 172];
+        octets[..12].copy_from_slice(&[0x80, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 7]);
+        octets[4..8].copy_from_slice(&seconds.to_be_bytes());
+        assert!(matches!(of(&octets, (1, 2)), Payload::Rtp { sequence: 9, .. }), "{format:?}");
+        assert!(matches!(of(&octets, (1, 862)), Payload::Stamp(_)), "{format:?}");
+    }
+    // Types in use: all but 64 to 95, where RTCP has its own.
+    for payload_type in 0..128 {
+        let octets = [&[0x80, payload_type][..], &[0; 30]].concat();
+        let known = matches!(of(&octets, (1, 2)), Payload::Rtp { .. });
+        assert_eq!(known, !(64..96).contains(&payload_type), "{payload_type}");
     }
 }
 

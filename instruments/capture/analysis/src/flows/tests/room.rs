@@ -36,6 +36,26 @@ fn assert_all_counted(found: &CaptureFigures) {
 }
 
 #[test]
+fn parts_in_two_tunnels_are_of_two_datagrams_though_all_else_is_equal() {
+    let within = |vni, frame: FrameFacts| {
+        let network = NetworkFacts { tunnel: Some(Tunnel::Vxlan(vni)), ..frame.network.unwrap() };
+        FrameFacts { network: Some(network), ..frame }
+    };
+    let packets = (0..20u16).flat_map(|n| {
+        let (at_ns, id) = (i64::from(n) * 20 * MS, n.into());
+        [
+            (at_ns, within(1, first(6_000, rtp(n, 160 * u32::from(n), 7), id))),
+            (at_ns + 1, within(2, first(6_001, Payload::Other, id))),
+            (at_ns + 2, within(1, later(id))),
+            (at_ns + 3, within(2, later(id))),
+        ]
+    });
+    let found = figures(packets);
+    let flows: Vec<_> = found.flows.iter().map(|flow| (flow.key.destination_port, flow.packets)).collect();
+    assert_eq!(flows, [(Some(6_000), 40), (Some(6_001), 40)]);
+}
+
+#[test]
 fn all_parts_of_a_datagram_are_of_its_flow_and_the_first_bears_its_number() {
     // Two datagrams under way at once, each in three parts, of two streams.
     let packets = (0..20u16).flat_map(|n| {
