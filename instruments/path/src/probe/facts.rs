@@ -19,6 +19,7 @@ pub(crate) fn of_test(outcome: &TestOutcome) -> PathFacts {
         Completion::ServerLost(sentence) => Some(sentence.clone()),
     };
     PathFacts {
+        answered: None,
         peer: outcome.server.to_string(),
         protocol: match outcome.protocol {
             Protocol::Legacy => "jitlat".to_owned(),

@@ -298,6 +298,7 @@ impl Session<'_> {
             self.outcome.replies.push((sequence, reply.sequence));
         }
         let mut kept = self.kept(&reply, arrival);
+        kept.reflector_sequence = reflected as u32;
         self.outcome.other_length += u64::from(octets.len() != self.request.octets.len());
         if !self.options.plain {
             self.take_tlvs(octets.get(mode.base_bytes()..).unwrap_or_default(), &reply, sequence, &mut kept);
