@@ -31,7 +31,7 @@ impl Room {
         let left = if is_copy { &mut self.copies } else { &mut self.packets };
         let kept = *left > 0;
         *left = left.saturating_sub(1);
-        self.is_overdrawn |= !kept && !(is_copy && self.may_copy);
+        self.is_overdrawn |= !(kept || is_copy && self.may_copy);
         kept
     }
 }

@@ -1,7 +1,7 @@
 //! On which way packets were lost. A stateful reflector numbers its replies from 0, so its numbers count what reached
 //! it.
 
-use super::numbers::Numbers;
+use super::numbers::{Numbers, Pair};
 use std::collections::VecDeque;
 
 /// What tells the directions apart.
@@ -49,13 +49,6 @@ pub struct Numbered {
     pub first: u64,
     /// How many there are.
     pub replies: u64,
-}
-
-/// One reply: our number, unwrapped, and the reflector's, as on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pair {
-    pub(super) sent: u64,
-    pub(super) reflected: u32,
 }
 
 /// Reflector's numbers that are told apart for one packet of ours; further ones count as copies on the way there.

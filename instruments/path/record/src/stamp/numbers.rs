@@ -4,8 +4,6 @@
 //! no more than ours, but for copies, and falls only where ours does. One reply that breaks this was changed on its way.
 //! Several in a row count from another beginning: the reflector was restarted, or our packets reach it from another port.
 
-use super::directions::Pair;
-
 /// Numbers that each packet of ours may take, if all of its copies reach the reflector.
 const COPIES: i64 = 4;
 /// Numbers that packets which overtook each other on both ways may be off by.
@@ -15,6 +13,13 @@ const ENOUGH: u32 = 3;
 
 /// Far from zero, so that a first reply that was overtaken is no problem; taken off again where numbers are given.
 const ROOM: u64 = 1 << 32;
+
+/// One reply: our number, unwrapped, and the reflector's, as on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub(super) sent: u64,
+    pub(super) reflected: u32,
+}
 
 /// Our number of a packet, and the reflector's of its reply without wrapping.
 #[derive(Clone, Copy, Debug)]

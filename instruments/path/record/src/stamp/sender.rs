@@ -1,8 +1,9 @@
 //! The loop of a session-sender.
 
 use super::StampError;
-use super::directions::{DirectionCounter, Pair};
+use super::directions::DirectionCounter;
 use super::key::Protection;
+use super::numbers::Pair;
 use super::options::{SenderOptions, ZeroSsid};
 use super::outcome::{Located, StampOutcome, StampPacket, StampProgress, StampReply};
 use super::reflector::error_estimate;
