@@ -175,7 +175,9 @@ pub fn digest(facts: &PathFacts, packets: &[Vec<Singleton>], run: RunFacts) -> P
     let full = matches!(facts.protocol.as_str(), "stamp" | "twamp" | "owamp");
     let numbering = if full { Numbering::Full } else { Numbering::Jitlat };
     let classified = |(flow, packets): (&FlowFacts, &Vec<Singleton>)| {
-        (flow.clone(), classify(packets, numbering, flow.sent.or(Some(flow.planned))))
+        // A sender that went away in the middle did not say how many it had sent, and did not send all.
+        let sent = flow.sent.or_else(|| flow.cut_short.is_none().then_some(flow.planned));
+        (flow.clone(), classify(packets, numbering, sent))
     };
     // Packets of which no word came back are neither lost nor arrived.
     let is_heard = |(flow, found): &(FlowFacts, Classified)| !flow.is_unheard() || !found.arrivals.is_empty();
@@ -219,17 +221,21 @@ pub fn digest(facts: &PathFacts, packets: &[Vec<Singleton>], run: RunFacts) -> P
         }
     }
     summary.round_trip_loss =
-        round_trip_loss(&summary).filter(|_| matches!(facts.protocol.as_str(), "stamp" | "twamp"));
+        round_trip_loss(facts, &summary).filter(|_| matches!(facts.protocol.as_str(), "stamp" | "twamp"));
     summary.warnings = warnings::of(&summary);
     PathDigest { summary, flows, timed: timed.into_iter().map(|flow| flow.arrivals).collect(), run }
 }
 
-/// Replies name the packets that they answer, which is the way there as the sender sees it.
-fn round_trip_loss(summary: &PathSummary) -> Option<RoundTripLoss> {
+/// A packet may have reached the reflector without a reply: then it is no loss on the way there, and one of the round trip.
+fn round_trip_loss(facts: &PathFacts, summary: &PathSummary) -> Option<RoundTripLoss> {
     let flows = summary.known_flows();
     let there = flows.iter().find(|known| known.flow.direction == Direction::Up)?;
     let sent = there.flow.sent?;
-    let lost = sent.saturating_sub(there.unique);
+    let stamped = there
+        .results
+        .map(|results| results.figures.delay.as_ref().map_or(0, |delay| delay.as_measured.count));
+    let answered = facts.answered.or(stamped).unwrap_or(there.unique);
+    let lost = sent.saturating_sub(answered);
     Some(RoundTripLoss { sent, lost, share: (sent > 0).then(|| lost as f64 / sent as f64) })
 }
 
@@ -353,5 +359,52 @@ impl PathSummary {
     fn peer_is_remote(&self) -> bool {
         let host = |text: &str| text.parse::<SocketAddr>().ok().map(|address| address.ip());
         self.known_flows().iter().any(|known| host(&known.flow.source) != host(&known.flow.destination))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::tests::{flow_facts, run};
+    use quaver_abi::wire::jitlat::FLAG_UNSTAMPED;
+
+    #[test]
+    fn what_a_sender_that_went_away_never_sent_is_not_lost() {
+        let row = |tx_seq: i32| {
+            let tx_real_time_ns = 1_000_000_000 + i64::from(tx_seq) * 1_000_000;
+            Singleton { tx_real_time_ns, tx_seq, rx_real_time_ns: tx_real_time_ns + 50_000, flags: 0 }
+        };
+        let packets = [(0..40).filter(|number| *number != 7).map(row).collect()];
+        for (cut_short, lost) in [(Some("the server closed the connection".to_owned()), 1), (None, 61)] {
+            let flow = FlowFacts { sent: None, cut_short, ..flow_facts(Direction::Down, 100) };
+            let facts = PathFacts { flows: vec![flow], ..PathFacts::default() };
+            let figures = digest(&facts, &packets, run()).summary.down.unwrap().figures;
+            assert_eq!((figures.loss.packets, figures.packets.sent), (lost, 39 + lost));
+        }
+    }
+
+    #[test]
+    fn a_packet_that_reached_the_reflector_without_a_reply_is_lost_there_and_back() {
+        let row = |(tx_seq, flags): (i32, i32)| {
+            let tx_real_time_ns = 1_000_000_000 + i64::from(tx_seq) * 1_000_000;
+            Singleton { tx_real_time_ns, tx_seq, rx_real_time_ns: tx_real_time_ns + 50_000, flags }
+        };
+        // Of ten packets 3 is lost on the way there, and the reply to 5 on the way back.
+        let up = (0..10)
+            .filter(|number| *number != 3)
+            .map(|number| (number, i32::from(number == 5) * FLAG_UNSTAMPED));
+        let packets = [
+            up.map(row).collect(),
+            (0..9).filter(|number| *number != 4).map(|number| row((number, 0))).collect(),
+        ];
+        for answered in [Some(8), None] {
+            let flows = vec![flow_facts(Direction::Up, 10), flow_facts(Direction::Down, 9)];
+            let facts = PathFacts { protocol: "stamp".into(), flows, answered, ..PathFacts::default() };
+            let summary = digest(&facts, &packets, run()).summary;
+            let lost = |flow: Option<FlowResults>| flow.unwrap().figures.loss.packets;
+            let there_and_back = summary.round_trip_loss.unwrap();
+            assert_eq!((there_and_back.sent, there_and_back.lost), (10, 2));
+            assert_eq!((lost(summary.up), lost(summary.down)), (1, 1));
+        }
     }
 }

@@ -18,6 +18,9 @@ pub struct PathFacts {
     pub flows: Vec<FlowFacts>,
     /// Round trips over the control connection.
     pub round_trips: Vec<RoundTrip>,
+    /// Packets to which a reply came in time; none where nobody replies to packets, and in older runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<u64>,
     /// What a Jitlat log states instead of round trips.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stated_clock: Option<StatedClock>,

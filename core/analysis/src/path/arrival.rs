@@ -288,6 +288,17 @@ fn number_fits(singletons: &[Singleton], at: usize) -> bool {
         && (after.is_empty() || after.iter().any(|ahead| *ahead < 0))
 }
 
+/// Whether the sending time of a packet lies among those that arrived around it, or about as near. Of a packet that was changed
+/// and that the receiver took for a copy, it tells if the number was changed or the time.
+fn time_fits(singletons: &[Singleton], at: usize) -> bool {
+    let around = &singletons[at.saturating_sub(BESIDE)..singletons.len().min(at + 1 + BESIDE)];
+    let times = || around.iter().filter(|other| other.flags == 0).map(|other| other.tx_real_time_ns);
+    let Some((first_ns, last_ns)) = times().min().zip(times().max()) else { return true };
+    let span_ns = last_ns.saturating_sub(first_ns);
+    (first_ns.saturating_sub(span_ns)..=last_ns.saturating_add(span_ns))
+        .contains(&singletons[at].tx_real_time_ns)
+}
+
 /// Sorts the records of a test, which stand in order of arrival, into packets that enter the analysis and others.
 ///
 /// `sent` is the number of packets sent, None if unknown. See [`Classifier`]. A packet whose number leaps far ahead while
@@ -305,8 +316,11 @@ pub fn classify(singletons: &[Singleton], numbering: Numbering, sent: Option<u64
         let mut row = *singleton;
         let near = classifier.next_expected.saturating_sub(1);
         let leap = classifier.wrong_leap(&row, &singletons[at + 1..]);
+        let of_a_copy = changed && row.flags == FLAG_DUPLICATE && !time_fits(singletons, at);
         if changed && leap.is_none() && number_fits(singletons, at) {
             row.flags = FLAG_UNSTAMPED;
+        } else if of_a_copy {
+            // Its number is right, and nobody asks when a copy was sent.
         } else if changed || leap.is_some() {
             claimed.extend(leap.or_else(|| numbering.unwrap(row.tx_seq as u32, near)));
             row.flags = FLAG_INVALID;

@@ -29,7 +29,7 @@ pub struct FlowInput<'a> {
     pub timed: &'a TimedFlow,
     /// Target period, nanoseconds; the mean of a random schedule.
     pub target_period_ns: u64,
-    /// Packets that the receiver's own socket had no room for: lost, but not by the path.
+    /// What the receiver's own socket had no room for, of whatever kind: not lost by the path.
     pub own_drops: Option<u64>,
     /// How long after a packet's sending the receiver still waited for it; none: until its end.
     pub loss_timeout_ns: Option<i64>,
@@ -61,7 +61,8 @@ pub struct Loss {
     pub packets: u64,
     /// The same as a part of the packets sent; none where none was sent.
     pub share: Option<f64>,
-    /// Of these, dropped by the receiver's own socket; none where its kernel cannot tell.
+    /// Of these at most so many were dropped by the receiver's own socket: its kernel counts sentinels, copies and
+    /// packets of others too. None where it cannot tell.
     pub own_drops: Option<u64>,
     /// After how long a packet counts as lost, nanoseconds; none: not before the receiver ended.
     pub timeout_ns: Option<i64>,
@@ -193,8 +194,17 @@ pub fn flow_summary(input: &FlowInput<'_>) -> FlowSummary {
         reordering: reordering(arrivals),
         density: out_of_order.then(|| reorder_density(&sequences(), DISPLACEMENT_THRESHOLD)),
         duplication: duplication(copies),
-        advice: path_advice(&without(arrivals, unstamped), counts.sent - unstamped.len() as u64),
+        advice: advice(input),
     }
+}
+
+/// A call is as good as its delay lets it be, which nobody knows without the clocks' offset. Buffers need none.
+fn advice(input: &FlowInput<'_>) -> PathAdvice {
+    let (timed, classified) = (input.timed, input.classified);
+    let sent = classified.counts.sent - classified.unstamped.len() as u64;
+    let advice = path_advice(&without(&timed.arrivals, &classified.unstamped), sent);
+    let voice = if timed.bound_ns.is_some() { advice.voice } else { Vec::new() };
+    PathAdvice { voice, ..advice }
 }
 
 /// Arrivals of a flow that never had packets of these numbers.
@@ -216,7 +226,7 @@ fn loss(input: &FlowInput<'_>, runs: &[LossRun]) -> Loss {
     Loss {
         packets: counts.lost,
         share: (counts.sent > 0).then(|| counts.lost as f64 / counts.sent as f64),
-        own_drops: input.own_drops,
+        own_drops: input.own_drops.map(|dropped| dropped.min(counts.lost)),
         timeout_ns: input.loss_timeout_ns,
         pattern: loss_pattern(runs, counts.sent),
         bursts: (!runs.is_empty()).then(|| burst_summary(runs, counts.sent, GMIN, period_ns)),
@@ -348,6 +358,25 @@ mod tests {
         assert_eq!(flow.periods.sent_ns, Some(1_000_000.0));
         assert_eq!((flow.reordering.reordered, flow.duplication.duplicate), (1, 1));
         assert!(flow.density.is_some());
+    }
+
+    #[test]
+    fn a_socket_that_dropped_sentinels_dropped_no_more_packets_than_are_lost() {
+        let list: Vec<(i32, i64)> = (0..4).map(|number| (number, 100)).collect();
+        assert_eq!(summary(&list, 4, None).loss.own_drops, Some(0));
+        assert_eq!(summary(&list, 9, None).loss.own_drops, Some(1));
+    }
+
+    #[test]
+    fn a_call_is_rated_where_the_delay_is_known() {
+        let clock =
+            ClockEstimate { jitlat_error_ns: 0, min_rtt_ns: 40, offset_ns: 0, bound_ns: 20, probes: 5 };
+        let list: Vec<(i32, i64)> = (0..40).map(|number| (number, 5_000_000_000)).collect();
+        let advised = |clock| {
+            let advice = summary(&list, 40, clock).advice;
+            (advice.buffers.len(), advice.voice.is_empty())
+        };
+        assert_eq!((advised(None), advised(Some(clock))), ((2, true), (2, false)));
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod message;
 mod options;
 mod outcome;
 pub mod owamp;
+mod room;
 mod sending;
 mod server;
 mod source;

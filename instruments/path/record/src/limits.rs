@@ -254,9 +254,15 @@ impl Limits {
     }
 
     /// Rows that a receiver keeps of a flow of so many packets: copies and packets that are none count as well.
-    pub(super) fn most_rows(&self, packets: Option<u64>) -> usize {
+    pub(crate) fn most_rows(&self, packets: Option<u64>) -> usize {
         let most = packets.unwrap_or(u64::MAX).min(self.kept_packets);
-        usize::try_from(most.saturating_add(most / 4).saturating_add(1_000)).unwrap_or(usize::MAX)
+        usize::try_from(most).unwrap_or(usize::MAX).saturating_add(self.most_copies(packets))
+    }
+
+    /// Of these, copies and packets that are none. A path may make any number of them.
+    pub(crate) fn most_copies(&self, packets: Option<u64>) -> usize {
+        let most = packets.unwrap_or(u64::MAX).min(self.kept_packets);
+        usize::try_from((most / 4).saturating_add(1_000)).unwrap_or(usize::MAX)
     }
 
     /// What a flow needs while it runs.

@@ -105,13 +105,15 @@ fn of_flow(known: &KnownFlow<'_>, same_clock: bool, by_reflector: bool, warnings
     of_changed(known, by_reflector, warnings);
     let in_trains = flow.achieved.and_then(|achieved| achieved.sending);
     let in_trains = in_trains.filter(|sending| sending.received_in_trains > 0);
-    if let Some(dropped) = flow.own_drops.filter(|dropped| *dropped > 0) {
+    let lost = flow.sent.unwrap_or(flow.planned).saturating_sub(known.unique);
+    let dropped = flow.own_drops.map(|dropped| dropped.min(lost));
+    if let Some(dropped) = dropped.filter(|dropped| *dropped > 0) {
         let what = in_trains.map_or_else(
             || "packets".to_owned(),
             |sending| format!("trains of up to {} packets", sending.longest_train),
         );
         warnings.push(format!(
-            "{way}: {} {what} were dropped by the receiver's own socket and not lost on the path; {REMEDY_OWN_DROPS}",
+            "{way}: up to {} of the lost {what} were dropped by the receiver's own socket and not on the path; {REMEDY_OWN_DROPS}",
             Cell::Count(dropped)
         ));
     }
@@ -136,7 +138,7 @@ fn of_changed(known: &KnownFlow<'_>, by_reflector: bool, warnings: &mut Vec<Stri
     let packets = &figures.packets;
     if packets.invalid > 0 {
         warnings.push(format!(
-            "{way}: {} arrived with a length or a number that was not sent: something between the two programs changed them; they count as lost",
+            "{way}: {} arrived with a length or a number that was not sent: something between the two programs changed them; those of which no other copy came count as lost",
             Cell::several(packets.invalid, "packet")
         ));
     }

@@ -19,6 +19,7 @@ pub(crate) fn of_test(outcome: &TestOutcome) -> PathFacts {
         Completion::ServerLost(sentence) => Some(sentence.clone()),
     };
     PathFacts {
+        answered: None,
         peer: outcome.server.to_string(),
         protocol: match outcome.protocol {
             Protocol::Legacy => "jitlat".to_owned(),
@@ -99,7 +100,8 @@ fn of_flow(flow: &FlowOutcome, why: Option<&str>) -> FlowFacts {
         period_ns: flow.schedule.mean_period_ns(),
         schedule: schedule_name(&flow.schedule).to_owned(),
         planned: planned(flow),
-        sent: flow.packets_sent(),
+        // A sender that went away in the middle did not send all that was asked for.
+        sent: flow.packets_sent().filter(|_| why.is_none() || flow.sender.is_some()),
         sent_stamped_by: "application".to_owned(),
         received_stamped_by: receiver.map_or_else(|| NOT_KNOWN.to_owned(), stamped_by),
         own_drops: receiver.and_then(|receiver| receiver.own_drops),

@@ -1,8 +1,8 @@
-//! What a way changed of its packets' headers, in words: the number of hops, the DSCP.
+//! What a way did to its packets beside what the figures say, in words: the number of hops, the DSCP, copies without number.
 
 use crate::dscp;
 use quaver_analysis::path::direction::Direction;
-use quaver_path_flow::{DscpChanges, HopChange, HopSummary};
+use quaver_path_flow::{DscpChanges, HopChange, HopSummary, MOST_HOP_CHANGES};
 use quaver_path_record::FlowOutcome;
 use quaver_view::Cell;
 
@@ -10,7 +10,20 @@ use quaver_view::Cell;
 pub(super) fn changes(flow: &FlowOutcome) -> Vec<String> {
     let Some(receiver) = flow.receiver else { return Vec::new() };
     let dscp = dscp_told(flow.direction, flow.dscp, receiver.dscps, receiver.received);
-    told(flow.direction, &receiver.hops).into_iter().chain(dscp).collect()
+    let copies = copies_told(flow.direction, receiver.received, flow.singletons.len() as u64);
+    told(flow.direction, &receiver.hops).into_iter().chain(dscp).chain(copies).collect()
+}
+
+/// How many copies arrived beyond those that the server keeps, as a sentence; none where it `kept` all, or the client kept none.
+fn copies_told(direction: Direction, received: u64, kept: u64) -> Option<String> {
+    let more = received.saturating_sub(kept);
+    (more > 0 && kept > 0).then(|| {
+        format!(
+            "{}: {} more arrived than a server keeps: there are so many more duplicates, or invalid packets, than shown",
+            direction.name(),
+            Cell::several(more, "datagram")
+        )
+    })
 }
 
 /// Which packets came with another DSCP than they were `sent` with, as a sentence; none where none did.
@@ -39,11 +52,17 @@ pub(super) fn told(direction: Direction, found: &HopSummary) -> Option<String> {
         let hops = Cell::several(hops.into(), "hop");
         format!("from packet {} on {hops} {way}", Cell::Sequence(*from_packet))
     };
+    if found.changes > MOST_HOP_CHANGES as u64 {
+        // A route that changes so often is no other than several at a time.
+        let (changes, first) = (Cell::Count(found.changes), change(&found.first[0]));
+        return Some(format!(
+            "{}: packets took routes of different length in turns: the number of hops changed {changes} times, first {first}",
+            direction.name()
+        ));
+    }
     let kept = found.first.iter().take(usize::try_from(found.changes).unwrap_or(usize::MAX));
     let each: Vec<String> = kept.map(change).collect();
-    let rest = found.changes - each.len() as u64;
-    let rest = if rest == 0 { String::new() } else { format!(", and {} more changes", Cell::Count(rest)) };
-    Some(format!("{}: the route changed: {}{rest}", direction.name(), each.join(", ")))
+    Some(format!("{}: the route changed: {}", direction.name(), each.join(", ")))
 }
 
 #[cfg(test)]
@@ -65,7 +84,10 @@ mod tests {
             "up: the route changed: from packet #2 on 2 hops more, from packet #6 on 1 hop fewer"
         );
         let flapping: Vec<u8> = (0..60).map(|packet| if packet / 3 % 2 == 0 { 60 } else { 61 }).collect();
-        assert!(told(&flapping).unwrap().ends_with(", and 11 more changes"));
+        assert_eq!(
+            told(&flapping).unwrap(),
+            "up: packets took routes of different length in turns: the number of hops changed 19 times, first from packet #3 on 1 hop fewer"
+        );
     }
 
     #[test]
@@ -82,6 +104,13 @@ mod tests {
             "down: 2 of 5 packets arrived with another DSCP than ef, the last one with be: \
              something between the two programs changed it"
         );
+    }
+
+    #[test]
+    fn copies_that_the_server_did_not_keep_are_told() {
+        assert_eq!(copies_told(Direction::Up, 500, 500), None);
+        assert_eq!(copies_told(Direction::Up, 500, 0), None, "a rolling test keeps none");
+        assert!(copies_told(Direction::Up, 4_000, 3_500).unwrap().starts_with("up: 500 "));
     }
 
     #[test]

@@ -62,7 +62,11 @@ pub(crate) fn run(args: &ProbeArgs, interrupt: &Interrupt) -> anyhow::Result<Exi
     if let Some(error) = live.failed.take() {
         quaver_instrument::tell!("quaver: {}", quaver_instrument::exit_code::sentence(&error));
     }
-    let sent = |direction| outcome.flows.iter().find(|flow| flow.direction == direction)?.packets_sent();
+    let complete = matches!(outcome.completion, Completion::Complete);
+    let sent = |direction| {
+        let flow = outcome.flows.iter().find(|flow| flow.direction == direction)?;
+        flow.packets_sent().filter(|_| complete || flow.sender.is_some())
+    };
     let rolling = live.finish(sent);
     let mut facts = facts::of_test(&outcome);
     if options.rolling {

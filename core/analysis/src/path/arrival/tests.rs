@@ -90,6 +90,18 @@ fn a_packet_that_was_changed_on_its_way_spoils_no_figure() {
 }
 
 #[test]
+fn a_copy_whose_time_was_changed_is_a_copy() {
+    let mut list: Vec<Singleton> = (0..100).map(|number| timed(number, number)).collect();
+    let copy = timed(40, 40);
+    list.insert(
+        41,
+        Singleton { flags: FLAG_DUPLICATE, tx_real_time_ns: copy.tx_real_time_ns ^ (1 << 45), ..copy },
+    );
+    let counts = classify(&list, Numbering::Jitlat, Some(100)).counts;
+    assert_eq!((counts.duplicate, counts.invalid, counts.lost), (1, 0, 0));
+}
+
+#[test]
 fn a_step_of_the_senders_clock_changes_no_packet() {
     for back_ns in (0..12_000).step_by(250).chain([50_000, 99_000, 5_000_000]) {
         let mut list: Vec<Singleton> = (0..200).map(|number| timed(number, number)).collect();

@@ -9,6 +9,7 @@ use crate::control::{at_port, patience};
 use crate::event::ServerEvent;
 use crate::limits::{FlowRequest, Limits};
 use crate::outcome::Protocol;
+use crate::room::Room;
 use crate::stamp::{TimestampFormat, count_hops, error_estimate};
 use quaver_abi::wire::owamp::{
     BLOCK_BYTES, FetchAck, FetchSession, RequestSession, SessionRecord, SkipRange, Slot, StopSessions,
@@ -128,7 +129,7 @@ impl OneWay {
 
 impl Test {
     /// Runs until it is over or `stop` is set.
-    fn run(&self, stop: &AtomicBool, most_rows: usize) -> Ran {
+    fn run(&self, stop: &AtomicBool, mut room: Room) -> Ran {
         let ahead_ns = self.start_ns.saturating_sub(realtime_ns());
         let delay_ns = if ahead_ns > FARTHEST_START_NS { 0 } else { ahead_ns.max(0).unsigned_abs() };
         let first_ns = match self.spec.schedule {
@@ -144,8 +145,7 @@ impl Test {
             &self.socket,
             &spec,
             &mut |batch| {
-                let room = most_rows.saturating_sub(rows.len());
-                rows.extend_from_slice(&batch[..batch.len().min(room)]);
+                rows.extend(batch.iter().filter(|row| room.has(row.singleton.flags)).copied());
             },
             stop,
         );
@@ -228,10 +228,10 @@ pub(super) fn run(host: &Host<'_>, link: &mut Link, sessions: Vec<OneWay>) -> Re
     let (stopped, ran) = std::thread::scope(|scope| {
         let (mut threads, mut failed) = (Vec::new(), None);
         for session in &sessions {
-            let most_rows = limits.most_rows(Some(session.packets.into()));
+            let room = Room::of(limits, &session.test.spec);
             let (over, test) = (&over, &session.test);
             let builder = std::thread::Builder::new().name("quaver-path".into());
-            match builder.spawn_scoped(scope, move || test.run(over, most_rows)) {
+            match builder.spawn_scoped(scope, move || test.run(over, room)) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => failed = Some(Break::Lost(format!("no thread for its test: {error}"))),
             }

@@ -11,6 +11,7 @@ use crate::drive;
 use crate::drive::Happening;
 use crate::limits::{Demand, FlowRequest, No};
 use crate::outcome::Protocol;
+use crate::room::Room;
 use quaver_abi::wire::extension::Refusal;
 use quaver_abi::wire::jitlat::{
     Command, PROTO_TCP, PROTO_UDP, SINGLETON_BYTES, TEST_PACKET_BYTES, Workorder,
@@ -141,7 +142,7 @@ fn receive(
     let flow = &flow;
     session.started(Protocol::Legacy, Direction::Up, what);
     let (limits, shared) = (session.limits().clone(), session.shared);
-    let most_rows = limits.most_rows(flow.packets);
+    let mut room = Room::of(&limits, flow);
     let patience = patience(session, flow);
     let mut progress = Instant::now();
     let end = Instant::now() + limits.duration + limits.silence * 2;
@@ -150,7 +151,7 @@ fn receive(
         match happening {
             Happening::Batch(batch) => {
                 progress = Instant::now();
-                rows.extend_from_slice(batch);
+                rows.extend(batch.iter().filter(|row| room.has(row.singleton.flags)).copied());
             }
             Happening::Heard(_) => broken = Some(Break::Hostile("spoke while its test ran".into())),
             Happening::Gone(error) => broken = Some(error.into()),
@@ -159,7 +160,7 @@ fn receive(
         if shared.stop.load(Ordering::Relaxed) {
             broken = Some(Break::Ending);
         }
-        if rows.len() > most_rows {
+        if room.is_overdrawn {
             broken = Some(Break::Hostile("sent more packets than it had asked for".into()));
         }
         if broken.is_some() {

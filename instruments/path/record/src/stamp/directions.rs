@@ -1,6 +1,7 @@
 //! On which way packets were lost. A stateful reflector numbers its replies from 0, so its numbers count what reached
 //! it.
 
+use super::numbers::{Numbers, Pair};
 use std::collections::VecDeque;
 
 /// What tells the directions apart.
@@ -33,8 +34,12 @@ pub struct DirectionCounts {
     pub forward_duplicates: u64,
     /// Replies that came back more than once.
     pub backward_duplicates: u64,
-    /// The reflector's numbers up to its last reply that came; none where it repeats ours.
+    /// The reflector's numbers up to its last reply that came; none where it repeats ours, or where they began anew.
     pub numbered: Option<Numbered>,
+    /// How often the reflector's numbers began anew: nobody knows how many packets reached it in between.
+    pub begun_anew: u64,
+    /// Replies with a number of the reflector that does not fit those beside it.
+    pub changed: u64,
 }
 
 /// Numbers that a reflector gave to its replies in a session.
@@ -46,18 +51,8 @@ pub struct Numbered {
     pub replies: u64,
 }
 
-/// One reply: our number, unwrapped, and the reflector's, as on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pair {
-    pub(super) sent: u64,
-    pub(super) reflected: u32,
-}
-
 /// Reflector's numbers that are told apart for one packet of ours; further ones count as copies on the way there.
 const MOST_REPLIES: usize = 16;
-
-/// Far from zero, so that a first reply that was overtaken is no problem; taken off again where numbers are given.
-const ROOM: u64 = 1 << 32;
 
 /// Counts replies as they come. What it remembers is a list for each packet that the caller has not let go by
 /// [`DirectionCounter::forget_below`]; a copy of a reply that comes after that is not seen as one, so the caller must
@@ -77,8 +72,7 @@ pub(super) struct DirectionCounter {
     least: Option<(u64, u64)>,
     most: u64,
     stateful: bool,
-    /// The reflector's number that came last, unwrapped, with [`ROOM`].
-    near: Option<u64>,
+    numbers: Numbers,
 }
 
 impl DirectionCounter {
@@ -93,21 +87,17 @@ impl DirectionCounter {
             least: None,
             most: 0,
             stateful: false,
-            near: None,
+            numbers: Numbers::default(),
         }
     }
 
     /// Takes the next reply, duplicate or late as it may be, to a packet that is not let go. Gives the reflector's
-    /// number without wrapping: that which is nearest to the one before.
+    /// number without wrapping, or the one that would fit in its place.
     pub(super) fn take(&mut self, pair: Pair) -> u64 {
-        let near = self.near.unwrap_or(ROOM + u64::from(pair.reflected));
-        let ahead = pair.reflected.wrapping_sub(near as u32).cast_signed();
-        let near = near.saturating_add_signed(i64::from(ahead));
-        self.near = Some(near);
-        let reflected = near.saturating_sub(ROOM);
+        let (reflected, fits) = self.numbers.take(pair);
         self.replies += 1;
         self.last = self.last.max(Some(pair.sent));
-        self.stateful |= pair.reflected != pair.sent as u32;
+        self.stateful |= fits && pair.reflected != pair.sent as u32;
         self.most = self.most.max(reflected);
         let found = (reflected, pair.sent);
         self.least = Some(self.least.map_or(found, |least| least.min(found)));
@@ -151,20 +141,28 @@ impl DirectionCounter {
                 forward_duplicates,
                 backward_duplicates,
                 numbered: None,
+                begun_anew: 0,
+                changed: 0,
             };
         };
+        let Numbers { begun_anew, changed, .. } = self.numbers;
         let considered = last + 1;
         let tail = sent.saturating_sub(considered);
         // Copies that reached the reflector up to its last reply that we know of.
-        let numbered = self.stateful.then(|| {
+        let numbered = (self.stateful && begun_anew == 0).then(|| {
             // A session begins at 0; one that was there before us begins where we first see it.
             let first = if least.0 <= least.1 + forward_duplicates { 0 } else { least.0 };
             Numbered { first, replies: self.most + 1 - first }
         });
+        // Each number is given to one packet.
+        let numbered = numbered.filter(|numbered| self.replied <= numbered.replies);
         let reached = if let Some(numbered) = numbered {
             Some((numbered.replies, Evidence::ReflectorSequence))
         } else {
-            direct.map(|received| (u64::from(received), Evidence::DirectMeasurement))
+            // Its counter begins anew with its numbers.
+            direct
+                .filter(|_| begun_anew == 0)
+                .map(|received| (u64::from(received), Evidence::DirectMeasurement))
         };
         let (evidence, forward_lost, backward_lost, undecided) = match reached {
             _ if self.answered == sent => (Evidence::NothingLost, Some(0), Some(0), 0),
@@ -183,6 +181,8 @@ impl DirectionCounter {
             forward_duplicates,
             backward_duplicates,
             numbered,
+            begun_anew,
+            changed,
         }
     }
 }
@@ -270,6 +270,20 @@ mod tests {
             let counts = count(6, &replies(&fates, true, first), None);
             assert_eq!((counts.forward_lost, counts.backward_lost), (Some(1), Some(1)), "from {first}");
         }
+    }
+
+    #[test]
+    fn a_reflector_that_began_anew_or_a_changed_number_makes_no_losses() {
+        let fates = [[FINE; 300].as_slice(), &[FORWARD, BACKWARD], &[FINE; 300]].concat();
+        let mut pairs = replies(&fates, true, 0);
+        pairs[77].reflected ^= 1 << 20;
+        let counts = count(602, &pairs, None);
+        assert_eq!((counts.forward_lost, counts.backward_lost, counts.changed), (Some(1), Some(1), 1));
+        let (before, behind) = pairs.split_at_mut(400);
+        behind.iter_mut().for_each(|pair| pair.reflected -= before[399].reflected + 1);
+        let counts = count(602, &pairs, None);
+        assert_eq!((counts.forward_lost, counts.numbered, counts.undecided), (None, None, 2));
+        assert_eq!((counts.begun_anew, counts.changed), (1, 1));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod error;
 mod event;
 mod key;
 mod loops;
+mod numbers;
 mod options;
 mod outcome;
 mod reflector;

@@ -19,7 +19,7 @@ pub struct StampReply {
     pub t4_ns: i64,
     /// Who took T4.
     pub t4_by: StampSource,
-    /// The reflector's number of the reply.
+    /// The reflector's number of the reply; the one that would fit where the reply's own does not.
     pub reflector_sequence: u32,
     /// TTL with which the packet reached the reflector; 0 where it did not know.
     pub forward_ttl: u8,
@@ -40,7 +40,14 @@ pub struct StampReply {
 impl StampReply {
     /// Round trip without the time that the reflector took: (T4 - T1) - (T3 - T2). No clocks need agree.
     pub fn round_trip_ns(&self, t1_ns: i64) -> i64 {
-        (self.t4_ns - t1_ns) - (self.t3_ns - self.t2_ns)
+        self.t4_ns.saturating_sub(t1_ns).saturating_sub(self.t3_ns.saturating_sub(self.t2_ns))
+    }
+
+    /// Whether the reflector says that it sent the reply before the packet came, or held it for longer than the round trip
+    /// took: then one of its times is not that of the packet.
+    pub fn contradicts_itself(&self, t1_ns: i64) -> bool {
+        let held_ns = self.t3_ns.saturating_sub(self.t2_ns);
+        held_ns < 0 || held_ns > self.t4_ns.saturating_sub(t1_ns)
     }
 
     /// T4 - T3: delay back, and our clock minus the reflector's.

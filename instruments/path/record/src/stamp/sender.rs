@@ -1,8 +1,9 @@
 //! The loop of a session-sender.
 
 use super::StampError;
-use super::directions::{DirectionCounter, Pair};
+use super::directions::DirectionCounter;
 use super::key::Protection;
+use super::numbers::Pair;
 use super::options::{SenderOptions, ZeroSsid};
 use super::outcome::{Located, StampOutcome, StampPacket, StampProgress, StampReply};
 use super::reflector::error_estimate;
@@ -298,6 +299,7 @@ impl Session<'_> {
             self.outcome.replies.push((sequence, reply.sequence));
         }
         let mut kept = self.kept(&reply, arrival);
+        kept.reflector_sequence = reflected as u32;
         self.outcome.other_length += u64::from(octets.len() != self.request.octets.len());
         if !self.options.plain {
             self.take_tlvs(octets.get(mode.base_bytes()..).unwrap_or_default(), &reply, sequence, &mut kept);

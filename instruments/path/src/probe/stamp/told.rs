@@ -23,6 +23,9 @@ impl Fastest {
     pub(super) fn take(&mut self, packet: &StampPacket) {
         let Some(reply) = &packet.reply else { return };
         let round_trip_ns = reply.round_trip_ns(packet.t1_ns);
+        if round_trip_ns < 0 {
+            return;
+        }
         let place = self.trips.partition_point(|(known_ns, _)| *known_ns <= round_trip_ns);
         if place == ROUND_TRIPS {
             return;
@@ -41,20 +44,50 @@ impl Fastest {
 /// What the reader should know of the session.
 pub(super) fn notes(outcome: &StampOutcome) -> Vec<String> {
     let of = |packets: u64, words: &str| (packets > 0).then(|| format!("{} {words}", Cell::Count(packets)));
+    let directions = &outcome.directions;
+    let begun_anew = (directions.begun_anew > 0).then(|| {
+        format!(
+            "the reflector's numbers began anew {}, as they do where it is restarted or our packets reach it from another \
+             port: they tell neither the direction of losses nor copies on the way there",
+            Cell::several(directions.begun_anew, "time")
+        )
+    });
+    let times = Times::of(outcome);
     let notes = [
         ways_of_loss(outcome),
+        times.lack_receipt().then(|| {
+            "the reflector does not say when packets reached it: there is no delay on the way there"
+                .to_owned()
+        }),
+        begun_anew,
+        of(
+            directions.changed,
+            "replies came with a number of the reflector that does not fit those beside it, and count by that which does",
+        ),
+        of(
+            times.changed(),
+            "replies have times of the reflector that contradict each other: something changed them, and their delays are not known",
+        ),
+        of(
+            if times.are_of_two_clocks() { times.contradicting } else { 0 },
+            "replies have a time of sending before that of receipt, or too long after it: the reflector takes the two by clocks \
+             that differ, so delays there and back do not belong to one clock",
+        ),
         of(outcome.not_sent, "packets were refused by the local kernel and count as not sent"),
         of(outcome.late, "replies came after the loss timeout; their packets count as lost"),
         of(
             outcome.short,
-            "datagrams of the reflector are too short for replies (RFC 8762, section 4.3), so their packets count as lost",
+            "datagrams of the reflector are too short for replies (RFC 8762, section 4.3); packets without another reply count as lost",
         ),
         of(
             outcome.other_length,
             "replies have another length than the packets they answer (RFC 8762, section 4.3); they count",
         ),
         of(outcome.wrong_hmac, "replies with a wrong HMAC were discarded"),
-        of(outcome.flagged, "replies carry TLVs that the reflector flagged as unknown or altered"),
+        of(
+            outcome.flagged,
+            "replies carry TLVs that are cut, or that the reflector flagged as unknown or altered",
+        ),
     ];
     notes.into_iter().flatten().collect()
 }
@@ -95,11 +128,15 @@ fn ways_of_loss(outcome: &StampOutcome) -> Option<String> {
                 Cell::Count(directions.undecided)
             )
         }
-        _ => format!(
-            "stateless reflector: the direction of {} losses is unknown, and both directions count all of them; use a \
-             stateful reflector",
-            Cell::Count(lost)
-        ),
+        _ => {
+            let why = if directions.begun_anew > 0 {
+                ""
+            } else {
+                "the reflector's numbers are ours: it repeats them, or it counts and nothing was lost on the way there; "
+            };
+            let lost = Cell::Count(lost);
+            format!("{why}the direction of {lost} losses is unknown, and both directions count all of them")
+        }
     })
 }
 
@@ -117,6 +154,47 @@ fn answered(packet: &StampPacket) -> Option<(&StampPacket, &StampReply)> {
     Some((packet, packet.reply.as_ref()?))
 }
 
+/// The reflector's times of its replies.
+#[derive(Clone, Copy)]
+struct Times {
+    replies: u64,
+    /// Replies whose two times contradict each other.
+    contradicting: u64,
+    /// Replies with the time of receipt of the reply before.
+    repeated: u64,
+}
+
+impl Times {
+    fn of(outcome: &StampOutcome) -> Self {
+        let all = || outcome.packets.iter().chain(&outcome.further).filter_map(answered);
+        let contradicting =
+            all().filter(|(packet, reply)| reply.contradicts_itself(packet.t1_ns)).count() as u64;
+        let repeats = |(one, other): &((_, &StampReply), (_, &StampReply))| one.1.t2_ns == other.1.t2_ns;
+        let repeated = all().zip(all().skip(1)).filter(repeats).count() as u64;
+        Self { replies: all().count() as u64, contradicting, repeated }
+    }
+
+    /// A reflector that stamps no receipt has the same there in all replies.
+    fn lack_receipt(self) -> bool {
+        self.replies > 2 && 2 * self.repeated > self.replies
+    }
+
+    /// What most replies do is the reflector's way, and no change on the path.
+    fn are_of_two_clocks(self) -> bool {
+        2 * self.contradicting > self.replies && !self.lack_receipt()
+    }
+
+    /// Replies with times that something changed.
+    fn changed(self) -> u64 {
+        if 2 * self.contradicting > self.replies { 0 } else { self.contradicting }
+    }
+
+    /// The flag of a reply whose times are not to be believed.
+    fn flag(self, packet: &StampPacket, reply: &StampReply) -> i32 {
+        if self.changed() > 0 && reply.contradicts_itself(packet.t1_ns) { FLAG_UNSTAMPED } else { 0 }
+    }
+}
+
 /// The packets of the two directions. A reflector that counts its replies numbers the way back by itself, so what was
 /// lost and what came twice on it shows.
 pub(super) fn packets(outcome: &StampOutcome) -> [Vec<Singleton>; 2] {
@@ -126,11 +204,12 @@ pub(super) fn packets(outcome: &StampOutcome) -> [Vec<Singleton>; 2] {
         Some(numbered) => u64::from(reflector_sequence.wrapping_sub(numbered.first as u32)),
         None => packet.sequence,
     };
-    let down = replies
-        .iter()
-        .map(|(packet, reply)| singleton(number(packet, reply.reflector_sequence), reply.t3_ns, reply.t4_ns))
-        .collect();
-    [WayThere::of(outcome).packets, down]
+    let times = Times::of(outcome);
+    let back = |(packet, reply): &(&StampPacket, &StampReply)| Singleton {
+        flags: times.flag(packet, reply),
+        ..singleton(number(packet, reply.reflector_sequence), reply.t3_ns, reply.t4_ns)
+    };
+    [WayThere::of(outcome).packets, replies.iter().map(back).collect()]
 }
 
 /// What reached the reflector.
@@ -143,56 +222,69 @@ struct WayThere {
 
 impl WayThere {
     fn of(outcome: &StampOutcome) -> Self {
+        let times = Times::of(outcome);
         match outcome.directions.numbered {
-            Some(numbered) => Self::by_numbers(&outcome.packets, &outcome.further, numbered),
-            None => Self::by_stamps(outcome),
+            Some(numbered) => Self::by_numbers(&outcome.packets, &outcome.further, numbered, times),
+            None => Self::by_stamps(outcome, times),
         }
     }
 
     /// Of a reflector that counts nothing, only its stamps tell the order.
-    fn by_stamps(outcome: &StampOutcome) -> Self {
+    fn by_stamps(outcome: &StampOutcome, times: Times) -> Self {
         let mut first: Vec<_> = outcome.packets.iter().filter_map(answered).collect();
         first.sort_by_key(|(_, reply)| reply.t2_ns);
-        let packets = first.iter().map(|(packet, reply)| row(packet, reply)).collect();
+        let packets = first.iter().map(|(packet, reply)| row(packet, reply, times)).collect();
         Self { packets, doubtful: 0 }
     }
 
     /// A number between two replies that no reply has is that of a packet that reached the reflector. It is one of the packets
     /// between theirs.
-    fn by_numbers(sent: &[StampPacket], further: &[StampPacket], numbered: Numbered) -> Self {
+    fn by_numbers(sent: &[StampPacket], further: &[StampPacket], numbered: Numbered, times: Times) -> Self {
         let place =
             |reply: &StampReply| u64::from(reply.reflector_sequence.wrapping_sub(numbered.first as u32));
         let all = sent.iter().chain(further).filter_map(answered);
         let mut replies: Vec<_> = all.filter(|(_, reply)| place(reply) < numbered.replies).collect();
         replies.sort_by_key(|(_, reply)| place(reply));
         // The same reply again.
-        replies.dedup_by_key(|(_, reply)| place(reply));
+        replies.dedup_by_key(|(packet, reply)| (packet.sequence, place(reply)));
         let mut unanswered: BTreeSet<u64> =
             sent.iter().filter(|packet| packet.reply.is_none()).map(|packet| packet.sequence).collect();
         let (mut there, mut known, mut next) = (Self { packets: Vec::new(), doubtful: 0 }, HashSet::new(), 0);
+        // Numbers that no packet has yet, and packets that have none: they may have overtaken each other.
+        let (mut free, mut left, mut overtaken) = (0, Vec::new(), false);
+        let reached = |sequence: u64| Singleton {
+            flags: FLAG_UNSTAMPED,
+            ..singleton(sequence, sent[sequence as usize].t1_ns, 0)
+        };
         for (packet, reply) in replies {
-            let without_reply = place(reply) - next;
+            free += usize::try_from(place(reply).saturating_sub(next)).unwrap_or(usize::MAX);
             next = place(reply) + 1;
             let later = unanswered.split_off(&packet.sequence);
-            let between = std::mem::replace(&mut unanswered, later);
-            if (1..between.len() as u64).contains(&without_reply) {
+            let between: Vec<u64> = std::mem::replace(&mut unanswered, later).into_iter().collect();
+            if (1..between.len()).contains(&free) {
                 there.doubtful += between.len() as u64;
             }
-            let reached = between.into_iter().take(usize::try_from(without_reply).unwrap_or(usize::MAX));
-            there.packets.extend(reached.map(|sequence| Singleton {
-                flags: FLAG_UNSTAMPED,
-                ..singleton(sequence, sent[sequence as usize].t1_ns, 0)
-            }));
-            let flags = if known.insert(packet.sequence) { 0 } else { FLAG_DUPLICATE };
-            there.packets.push(Singleton { flags, ..row(packet, reply) });
+            let (with, without) = between.split_at(free.min(between.len()));
+            free -= with.len();
+            overtaken |= free > 0;
+            left.extend_from_slice(without);
+            there.packets.extend(with.iter().copied().map(reached));
+            let copy = if known.insert(packet.sequence) { 0 } else { FLAG_DUPLICATE };
+            let row = row(packet, reply, times);
+            there.packets.push(Singleton { flags: row.flags | copy, ..row });
         }
+        if overtaken && !left.is_empty() {
+            there.doubtful += left.len() as u64 + 1;
+        }
+        there.packets.extend(left.into_iter().rev().take(free).map(reached));
         there
     }
 }
 
 /// A packet on the way there.
-fn row(packet: &StampPacket, reply: &StampReply) -> Singleton {
-    singleton(packet.sequence, packet.t1_ns, reply.t2_ns)
+fn row(packet: &StampPacket, reply: &StampReply, times: Times) -> Singleton {
+    let flags = if times.lack_receipt() { FLAG_UNSTAMPED } else { times.flag(packet, reply) };
+    Singleton { flags, ..singleton(packet.sequence, packet.t1_ns, reply.t2_ns) }
 }
 
 /// What the manifest tells of the session.
@@ -206,7 +298,8 @@ pub(super) fn facts(
         peer: outcome.target.to_string(),
         protocol: protocol.to_owned(),
         flows: vec![flow(outcome, options, Direction::Up), flow(outcome, options, Direction::Down)],
-        round_trips: fastest.into_trips(),
+        round_trips: if Times::of(outcome).lack_receipt() { Vec::new() } else { fastest.into_trips() },
+        answered: Some(outcome.answered),
         clocks: clocks(outcome),
         clock_steps: clock_steps(
             &outcome.clock_steps,
@@ -279,7 +372,8 @@ fn flow(outcome: &StampOutcome, options: &SenderOptions, direction: Direction) -
         sent_stamped_by: if up { "application".to_owned() } else { "the reflector".to_owned() },
         received_stamped_by: if up { "the reflector".to_owned() } else { "kernel".to_owned() },
         own_drops: None,
-        foreign: outcome.foreign,
+        // Only the port of replies is ours.
+        foreign: if up { 0 } else { outcome.foreign },
         achieved: up.then(|| achieved(outcome, options)),
         departures: None,
         segments: None,
@@ -368,7 +462,12 @@ mod tests {
         let replies =
             all.filter_map(|packet| packet.reply).map(|reply| u64::from(reply.reflector_sequence) + 1).max();
         let numbered = Numbered { first: 0, replies: replies.unwrap_or(0) };
-        let found = WayThere::by_numbers(&sent, &further, numbered);
+        let found = WayThere::by_numbers(
+            &sent,
+            &further,
+            numbered,
+            Times { replies: 0, contradicting: 0, repeated: 0 },
+        );
         assert!(order.len() >= found.packets.len());
         let end = fates.len() as u64;
         (classify(&found.packets, Numbering::Full, Some(end)), found.doubtful)
@@ -401,6 +500,39 @@ mod tests {
         let (up, _) = there(&fates);
         let counts = up.counts;
         assert_eq!((counts.duplicate, counts.out_of_sequence, counts.lost), (3, 1, 0));
+    }
+
+    #[test]
+    fn times_that_were_changed_are_those_of_no_packet() {
+        let (mut sent, further, _) = session(&[(1, 0, true); 50]);
+        sent.iter_mut().for_each(|packet| packet.reply.as_mut().unwrap().t4_ns += 1_000);
+        let reply =
+            |packet: &mut StampPacket, change: fn(&mut StampReply)| change(packet.reply.as_mut().unwrap());
+        reply(&mut sent[7], |reply| reply.t2_ns += 1 << 44);
+        reply(&mut sent[20], |reply| reply.t3_ns += 1 << 44);
+        let contradicting = |sent: &[StampPacket]| {
+            sent.iter().filter(|packet| packet.reply.unwrap().contradicts_itself(packet.t1_ns)).count() as u64
+        };
+        let times = Times { replies: 50, contradicting: contradicting(&sent), repeated: 0 };
+        assert_eq!(times.contradicting, 2);
+        let there = WayThere::by_numbers(&sent, &further, Numbered { first: 0, replies: 50 }, times);
+        let up = classify(&there.packets, Numbering::Full, Some(50));
+        assert_eq!((up.counts.lost, up.unstamped), (0, vec![7, 20]));
+        // A reflector that takes one of the times by another clock does so in every reply.
+        sent.iter_mut().for_each(|packet| reply(packet, |reply| reply.t3_ns = reply.t2_ns - 100_000));
+        let times = Times { replies: 50, contradicting: contradicting(&sent), repeated: 0 };
+        let there = WayThere::by_numbers(&sent, &further, Numbered { first: 0, replies: 50 }, times);
+        assert!(times.are_of_two_clocks() && there.packets.iter().all(|row| row.flags == 0));
+    }
+
+    #[test]
+    fn packets_without_a_reply_that_overtook_others_reached_the_reflector() {
+        let mut fates: Vec<Fate> = vec![(1, 0, true); 100];
+        // 11 is held until after 13, whose reply is lost. 40 is held, and its own reply is lost.
+        (fates[11].1, fates[13].2, fates[40]) = (3, false, (1, 6, false));
+        fates[70].0 = 0;
+        let (up, doubtful) = there(&fates);
+        assert_eq!((up.counts.lost, up.unstamped.len(), doubtful), (1, 2, 2));
     }
 
     proptest! {

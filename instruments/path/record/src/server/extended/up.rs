@@ -7,6 +7,7 @@ use crate::drive;
 use crate::drive::Happening;
 use crate::message::Body;
 use crate::outcome::ReceiverSummary;
+use crate::room::Room;
 use quaver_abi::wire::extension::{Kind, MOST_SAMPLES, SAMPLE_BYTES};
 use quaver_analysis::path::direction::Direction;
 use quaver_path_flow::{Received, TestSocket, Transport, prepare_receive};
@@ -25,18 +26,18 @@ const MOST_ROLLING: usize = 20_000;
 /// Samples, kept until the end or handed back while it runs.
 struct Samples {
     rolling: bool,
-    /// Rows in all.
-    most: usize,
+    room: Room,
     rows: Vec<Received>,
     given_back: u64,
     last: Instant,
 }
 
 impl Samples {
-    /// Whether there was still room.
+    /// Whether the sender kept to what it had asked for.
     fn add(&mut self, batch: &[Received]) -> bool {
-        self.rows.extend_from_slice(batch);
-        self.given_back as usize + self.rows.len() <= self.most
+        let (rows, room) = (&mut self.rows, &mut self.room);
+        rows.extend(batch.iter().filter(|row| room.has(row.singleton.flags)).copied());
+        !room.is_overdrawn
     }
 
     fn are_due(&self) -> bool {
@@ -68,8 +69,8 @@ pub(super) fn run(session: &mut Session<'_>, flow: &mut Flow<'_>, rolling: bool)
     let limits = session.limits().clone();
     // A rolling test without an end gives all back: there is no end to its rows.
     let endless = rolling && flow.spec.packets.is_none();
-    let most = if endless { usize::MAX } else { limits.most_rows(flow.spec.packets) };
-    let mut samples = Samples { rolling, most, rows: Vec::new(), given_back: 0, last: Instant::now() };
+    let room = if endless { Room::ENDLESS } else { Room::of(&limits, flow.spec) };
+    let mut samples = Samples { rolling, room, rows: Vec::new(), given_back: 0, last: Instant::now() };
     let (heard, report) = receive(session, flow, &mut samples)?;
     flow.packets_are_over();
     session.ended(Direction::Up, report.received);
