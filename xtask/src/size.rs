@@ -27,7 +27,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-lab-guests", 1_266),
     ("quaver-launch", 563),
     ("quaver-noise", 1_078),
-    ("quaver-path", 9_390),
+    ("quaver-path", 9_408),
     ("quaver-path-flow", 4_281),
     ("quaver-path-record", 12_322),
     ("quaver-pcapng", 2_037),

@@ -44,10 +44,10 @@ impl StampReply {
     }
 
     /// Whether the reflector says that it sent the reply before the packet came, or held it for longer than the round trip
-    /// took: then one of its times is not that of the packet.
-    pub fn contradicts_itself(&self, t1_ns: i64) -> bool {
+    /// took, by more than its clock's tick: then one of its times is not that of the packet.
+    pub fn contradicts_itself(&self, t1_ns: i64, tick_ns: i64) -> bool {
         let held_ns = self.t3_ns.saturating_sub(self.t2_ns);
-        held_ns < 0 || held_ns > self.t4_ns.saturating_sub(t1_ns)
+        held_ns < -tick_ns || held_ns.saturating_sub(tick_ns) > self.t4_ns.saturating_sub(t1_ns)
     }
 
     /// T4 - T3: delay back, and our clock minus the reflector's.

@@ -55,7 +55,7 @@ pub(super) fn notes(outcome: &StampOutcome) -> Vec<String> {
     let times = Times::of(outcome);
     let notes = [
         ways_of_loss(outcome),
-        times.lack_receipt().then(|| {
+        times.lack_receipt.then(|| {
             "the reflector does not say when packets reached it: there is no delay on the way there"
                 .to_owned()
         }),
@@ -66,7 +66,7 @@ pub(super) fn notes(outcome: &StampOutcome) -> Vec<String> {
         ),
         of(
             times.changed(),
-            "replies have times of the reflector that contradict each other: something changed them, and their delays are not known",
+            "replies have times of the reflector that contradict each other: something changed them, or set a clock meanwhile; their delays are not known",
         ),
         of(
             if times.are_of_two_clocks() { times.contradicting } else { 0 },
@@ -155,33 +155,51 @@ fn answered(packet: &StampPacket) -> Option<(&StampPacket, &StampReply)> {
 }
 
 /// The reflector's times of its replies.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Times {
     replies: u64,
     /// Replies whose two times contradict each other.
     contradicting: u64,
-    /// Replies with the time of receipt of the reply before.
-    repeated: u64,
+    /// The times of receipt stand still, and those of sending go on.
+    lack_receipt: bool,
+    /// Least time between two readings of the reflector's clock, nanoseconds: both times may be off by it.
+    tick_ns: i64,
 }
 
 impl Times {
     fn of(outcome: &StampOutcome) -> Self {
-        let all = || outcome.packets.iter().chain(&outcome.further).filter_map(answered);
-        let contradicting =
-            all().filter(|(packet, reply)| reply.contradicts_itself(packet.t1_ns)).count() as u64;
-        let repeats = |(one, other): &((_, &StampReply), (_, &StampReply))| one.1.t2_ns == other.1.t2_ns;
-        let repeated = all().zip(all().skip(1)).filter(repeats).count() as u64;
-        Self { replies: all().count() as u64, contradicting, repeated }
+        Self::among(outcome.packets.iter().chain(&outcome.further).filter_map(answered))
     }
 
-    /// A reflector that stamps no receipt has the same there in all replies.
-    fn lack_receipt(self) -> bool {
-        self.replies > 2 && 2 * self.repeated > self.replies
+    fn among<'a>(replies: impl Iterator<Item = (&'a StampPacket, &'a StampReply)> + Clone) -> Self {
+        let sorted = |mut times: Vec<i64>| {
+            times.sort_unstable();
+            times
+        };
+        let received = sorted(replies.clone().map(|(_, reply)| reply.t2_ns).collect());
+        let sent = sorted(replies.clone().map(|(_, reply)| reply.t3_ns).collect());
+        // The middle half, since some may have been changed.
+        let stand_still = |times: &[i64]| times[times.len() / 4] == times[times.len() - 1 - times.len() / 4];
+        let readings = sorted([&received[..], &sent].concat());
+        let apart = readings.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+        let mut times = Self {
+            replies: received.len() as u64,
+            contradicting: 0,
+            lack_receipt: received.len() > 2 && stand_still(&received) && !stand_still(&sent),
+            tick_ns: apart.filter(|apart_ns| *apart_ns > 0).min().unwrap_or(0),
+        };
+        times.contradicting =
+            replies.filter(|(packet, reply)| times.contradict(packet, reply)).count() as u64;
+        times
+    }
+
+    fn contradict(self, packet: &StampPacket, reply: &StampReply) -> bool {
+        reply.contradicts_itself(packet.t1_ns, self.tick_ns)
     }
 
     /// What most replies do is the reflector's way, and no change on the path.
     fn are_of_two_clocks(self) -> bool {
-        2 * self.contradicting > self.replies && !self.lack_receipt()
+        2 * self.contradicting > self.replies && !self.lack_receipt
     }
 
     /// Replies with times that something changed.
@@ -191,7 +209,7 @@ impl Times {
 
     /// The flag of a reply whose times are not to be believed.
     fn flag(self, packet: &StampPacket, reply: &StampReply) -> i32 {
-        if self.changed() > 0 && reply.contradicts_itself(packet.t1_ns) { FLAG_UNSTAMPED } else { 0 }
+        if self.changed() > 0 && self.contradict(packet, reply) { FLAG_UNSTAMPED } else { 0 }
     }
 }
 
@@ -283,7 +301,7 @@ impl WayThere {
 
 /// A packet on the way there.
 fn row(packet: &StampPacket, reply: &StampReply, times: Times) -> Singleton {
-    let flags = if times.lack_receipt() { FLAG_UNSTAMPED } else { times.flag(packet, reply) };
+    let flags = if times.lack_receipt { FLAG_UNSTAMPED } else { times.flag(packet, reply) };
     Singleton { flags, ..singleton(packet.sequence, packet.t1_ns, reply.t2_ns) }
 }
 
@@ -298,7 +316,7 @@ pub(super) fn facts(
         peer: outcome.target.to_string(),
         protocol: protocol.to_owned(),
         flows: vec![flow(outcome, options, Direction::Up), flow(outcome, options, Direction::Down)],
-        round_trips: if Times::of(outcome).lack_receipt() { Vec::new() } else { fastest.into_trips() },
+        round_trips: if Times::of(outcome).lack_receipt { Vec::new() } else { fastest.into_trips() },
         answered: Some(outcome.answered),
         clocks: clocks(outcome),
         clock_steps: clock_steps(
@@ -462,12 +480,7 @@ mod tests {
         let replies =
             all.filter_map(|packet| packet.reply).map(|reply| u64::from(reply.reflector_sequence) + 1).max();
         let numbered = Numbered { first: 0, replies: replies.unwrap_or(0) };
-        let found = WayThere::by_numbers(
-            &sent,
-            &further,
-            numbered,
-            Times { replies: 0, contradicting: 0, repeated: 0 },
-        );
+        let found = WayThere::by_numbers(&sent, &further, numbered, Times::default());
         assert!(order.len() >= found.packets.len());
         let end = fates.len() as u64;
         (classify(&found.packets, Numbering::Full, Some(end)), found.doubtful)
@@ -510,19 +523,41 @@ mod tests {
             |packet: &mut StampPacket, change: fn(&mut StampReply)| change(packet.reply.as_mut().unwrap());
         reply(&mut sent[7], |reply| reply.t2_ns += 1 << 44);
         reply(&mut sent[20], |reply| reply.t3_ns += 1 << 44);
-        let contradicting = |sent: &[StampPacket]| {
-            sent.iter().filter(|packet| packet.reply.unwrap().contradicts_itself(packet.t1_ns)).count() as u64
-        };
-        let times = Times { replies: 50, contradicting: contradicting(&sent), repeated: 0 };
-        assert_eq!(times.contradicting, 2);
+        let of = |sent: &[StampPacket]| Times::among(sent.iter().filter_map(answered));
+        let times = of(&sent);
+        assert_eq!((times.changed(), times.lack_receipt), (2, false));
         let there = WayThere::by_numbers(&sent, &further, Numbered { first: 0, replies: 50 }, times);
         let up = classify(&there.packets, Numbering::Full, Some(50));
         assert_eq!((up.counts.lost, up.unstamped), (0, vec![7, 20]));
         // A reflector that takes one of the times by another clock does so in every reply.
-        sent.iter_mut().for_each(|packet| reply(packet, |reply| reply.t3_ns = reply.t2_ns - 100_000));
-        let times = Times { replies: 50, contradicting: contradicting(&sent), repeated: 0 };
+        sent.iter_mut().for_each(|packet| {
+            reply(packet, |reply| {
+                reply.t3_ns = reply.t2_ns - 100_000 - i64::from(reply.reflector_sequence);
+            })
+        });
+        let times = of(&sent);
         let there = WayThere::by_numbers(&sent, &further, Numbered { first: 0, replies: 50 }, times);
         assert!(times.are_of_two_clocks() && there.packets.iter().all(|row| row.flags == 0));
+    }
+
+    #[test]
+    fn a_coarse_clock_contradicts_nothing_and_one_that_stands_still_stamps_no_receipt() {
+        let each = |change: fn(i64) -> (i64, i64)| -> Times {
+            let (mut sent, further, _) = session(&[(1, 0, true); 200]);
+            for packet in &mut sent {
+                let reply = packet.reply.as_mut().unwrap();
+                (reply.t2_ns, reply.t3_ns) = change(packet.t1_ns + 30);
+            }
+            Times::among(sent.iter().chain(&further).filter_map(answered))
+        };
+        // Packets come each millisecond, and are answered 50 ns later, here behind a tick of 4 ms.
+        let coarse =
+            each(|at_ns| (at_ns / 4_000_000 * 4_000_000, (at_ns + 1_000_000) / 4_000_000 * 4_000_000));
+        assert_eq!((coarse.contradicting, coarse.lack_receipt, coarse.tick_ns), (0, false, 4_000_000));
+        let unstamped = each(|at_ns| (0, at_ns));
+        assert!(unstamped.lack_receipt && unstamped.changed() == 0 && !unstamped.are_of_two_clocks());
+        // A clock that does not tick during the session tells nothing of either.
+        assert!(!each(|_| (7, 7)).lack_receipt);
     }
 
     #[test]
