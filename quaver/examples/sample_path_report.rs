@@ -174,6 +174,7 @@ fn facts(count: i32) -> PathFacts {
         chrony: None,
     };
     PathFacts {
+        answered: None,
         peer: format!("198.51.100.9:2666 ({HOSTILE})"),
         protocol: "extension 1".into(),
         flows: vec![
