@@ -156,7 +156,7 @@ pub struct Actor {
     pub cpu: Option<u16>,
     /// Runs under SCHED_FIFO or SCHED_RR.
     pub realtime: bool,
-    /// Sleeps in its receive call (else it polls); as a source, until its deadlines (else it spins).
+    /// Sleeps in its receive call (else it polls); as a source, between its packets (else it spins).
     pub blocking: bool,
     /// A program of others, which may do more than receive: its own work can make it late.
     #[serde(default)]

@@ -250,22 +250,20 @@ fn group(key: &CauseKey, names: &Names) -> Option<String> {
     names.process.get(&thread).and_then(|_| stable_name(key, names))
 }
 
-/// What helps where a program of others is the source, and late for this: none where nothing on this host does.
-fn at_foreign_source(detail: Detail) -> Option<&'static str> {
+/// What helps a source on this host that was late for this; none where nothing on this host does.
+fn at_source(detail: Detail, source: &Actor) -> Option<&'static str> {
     match detail {
-        Detail::Plain(SOURCE_LATE) => Some("look at the sender's own work: no record shows what kept it"),
-        Detail::Plain(_) => None,
-        Detail::Thread(_, Class::Normal) => Some("real-time priority or a CPU of its own for the sender"),
-        _ => Some("a CPU of its own for the sender"),
-    }
-}
-
-/// What helps where the source is ours and late for this: it is the only thread that it has.
-fn at_own_source(detail: Detail, source: &Actor) -> Option<&'static str> {
-    match detail {
-        Detail::Plain(SOURCE_LATE) if source.blocking => {
-            Some("--pace spin: the source sleeps until its deadlines")
+        Detail::Plain(SOURCE_LATE) if source.foreign => {
+            Some("look at the sender's own work: no record shows what kept it")
         }
+        Detail::Plain(SOURCE_LATE) if source.blocking => {
+            Some("--pace spin: the source sleeps between its packets")
+        }
+        Detail::Plain(_) => None,
+        Detail::Thread(_, Class::Normal) if source.foreign => {
+            Some("real-time priority or a CPU of its own for the sender")
+        }
+        _ if source.foreign => Some("a CPU of its own for the sender"),
         Detail::Thread(..) => Some("--source-cpu with a CPU where that thread does not run"),
         _ => None,
     }
@@ -384,11 +382,7 @@ impl CauseTable {
             threads.truncate(MOST_THREADS);
             let mut remedy = source.map_or_else(Remedy::default, |source| source.remedy.clone());
             if let Some(actor) = source_here.filter(|_| sums.id == "source-late") {
-                let setting = match actor.foreign {
-                    true => at_foreign_source(sums.detail),
-                    false => at_own_source(sums.detail, actor),
-                };
-                remedy.setting = setting.map(str::to_owned);
+                remedy.setting = at_source(sums.detail, actor).map(str::to_owned);
             }
             ranked.push(CauseSummary {
                 source: sums.id.to_string(),

@@ -237,7 +237,7 @@ fn each_section_has_its_own_byte_order_and_interfaces() {
 }
 
 #[test]
-fn a_section_of_a_later_version_ends_the_reading_and_blocks_of_others_do_not() {
+fn a_section_of_another_version_ends_the_reading_and_blocks_of_others_do_not() {
     let mut later = section(true, &[3], 80);
     later[12..14].copy_from_slice(&2u16.to_be_bytes());
     let file = [section(false, &[9], 70), later].concat();
@@ -245,7 +245,7 @@ fn a_section_of_a_later_version_ends_the_reading_and_blocks_of_others_do_not() {
     assert!(reader.next_packet().unwrap().is_some());
     assert!(reader.next_packet().unwrap().is_none());
     let cautions: Vec<_> = reader.cautions().map(|(sentence, _)| sentence).collect();
-    assert_eq!(cautions, ["a section is of a later version of pcapng than 1; reading ends there"]);
+    assert_eq!(cautions, ["a section is of another version of pcapng than 1; reading ends there"]);
     assert!(!reader.is_whole());
     // Names, secrets, journals and custom blocks without what the library wants of them.
     for kind in [4, 9, 10, 0xbad, 0x4000_0bad, 0x8000_0001] {

@@ -243,7 +243,7 @@ impl<R: Read> CaptureReader<R> {
                 return Some(*parts);
             }
             Ok(Parsed::Section(section)) if self.section.is_some() && section.major != 1 => {
-                self.stop("a section is of a later version of pcapng than 1; reading ends there");
+                self.stop("a section is of another version of pcapng than 1; reading ends there");
             }
             Ok(Parsed::Section(section)) => {
                 self.section = Some(section);

@@ -266,7 +266,7 @@ fn describe(
         threads: vec![ends.source.tid()],
         cpu: Some(cpus.source),
         realtime: false,
-        blocking: stream.pace != Pace::Spin,
+        blocking: matches!(stream.pace, Pace::Sleep | Pace::Hybrid),
         foreign: false,
     });
     facts.streams = vec![Stream {

@@ -105,8 +105,11 @@ fn of_flow(known: &KnownFlow<'_>, same_clock: bool, by_reflector: bool, warnings
     of_changed(known, by_reflector, warnings);
     let in_trains = flow.achieved.and_then(|achieved| achieved.sending);
     let in_trains = in_trains.filter(|sending| sending.received_in_trains > 0);
-    let lost = flow.sent.unwrap_or(flow.planned).saturating_sub(known.unique);
-    let dropped = flow.own_drops.map(|dropped| dropped.min(lost));
+    let lost = || flow.sent.unwrap_or(flow.planned).saturating_sub(known.unique);
+    let dropped = match known.results {
+        Some(results) => results.figures.loss.own_drops,
+        None => flow.own_drops.map(|dropped| dropped.min(lost())),
+    };
     if let Some(dropped) = dropped.filter(|dropped| *dropped > 0) {
         let what = in_trains.map_or_else(
             || "packets".to_owned(),

@@ -85,6 +85,11 @@ pub(super) fn clock_steps(steps: &[quaver_path_record::ClockStep], started_ns: i
     steps.collect()
 }
 
+/// Packets sent. A sender that went away in the middle did not send all that was asked for.
+pub(super) fn sent(flow: &FlowOutcome, complete: bool) -> Option<u64> {
+    flow.packets_sent().filter(|_| complete || flow.sender.is_some())
+}
+
 fn of_flow(flow: &FlowOutcome, why: Option<&str>) -> FlowFacts {
     let receiver = flow.receiver.as_ref();
     FlowFacts {
@@ -100,8 +105,7 @@ fn of_flow(flow: &FlowOutcome, why: Option<&str>) -> FlowFacts {
         period_ns: flow.schedule.mean_period_ns(),
         schedule: schedule_name(&flow.schedule).to_owned(),
         planned: planned(flow),
-        // A sender that went away in the middle did not send all that was asked for.
-        sent: flow.packets_sent().filter(|_| why.is_none() || flow.sender.is_some()),
+        sent: sent(flow, why.is_none()),
         sent_stamped_by: "application".to_owned(),
         received_stamped_by: receiver.map_or_else(|| NOT_KNOWN.to_owned(), stamped_by),
         own_drops: receiver.and_then(|receiver| receiver.own_drops),

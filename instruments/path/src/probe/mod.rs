@@ -63,10 +63,8 @@ pub(crate) fn run(args: &ProbeArgs, interrupt: &Interrupt) -> anyhow::Result<Exi
         quaver_instrument::tell!("quaver: {}", quaver_instrument::exit_code::sentence(&error));
     }
     let complete = matches!(outcome.completion, Completion::Complete);
-    let sent = |direction| {
-        let flow = outcome.flows.iter().find(|flow| flow.direction == direction)?;
-        flow.packets_sent().filter(|_| complete || flow.sender.is_some())
-    };
+    let sent =
+        |direction| facts::sent(outcome.flows.iter().find(|flow| flow.direction == direction)?, complete);
     let rolling = live.finish(sent);
     let mut facts = facts::of_test(&outcome);
     if options.rolling {

@@ -91,16 +91,17 @@ pub(super) fn run(args: &ProbeArgs, reflector: Reflector, interrupt: &Interrupt)
     };
     let (live, fastest, routes) = follower.end();
     let rolling = live.finish(|direction| Some(told::sent(&outcome, direction)));
-    let mut facts = told::facts(&outcome, &options, fastest, reflector.protocol().0);
+    let times = told::Times::of(&outcome);
+    let mut facts = told::facts(&outcome, &options, fastest, times, reflector.protocol().0);
     if !options.keep_packets {
         facts.rolling = rolling;
     }
-    let [up, down] = told::packets(&outcome);
+    let [up, down] = told::packets(&outcome, times);
     if let Some(path) = &args.log {
         super::logs::write(path, &facts, &[&up, &down])?;
     }
     let cut_short = (!outcome.complete).then(|| "interrupted by the user".to_owned());
-    let record = record.noting(&[told::notes(&outcome), routes].concat());
+    let record = record.noting(&[told::notes(&outcome, times), routes].concat());
     let (digest, report) = record.conclude(facts, &[&up, &down], cut_short)?;
     let ended = match (interrupt.requested(), outcome.answered) {
         (true, _) => Some(ExitCode::Interrupted),

@@ -51,7 +51,7 @@ fn a_late_source_is_named_as_such() {
     // One that spins on its CPU already can do no more against what nothing shows.
     let other_cpu = "--source-cpu with a CPU where that thread does not run";
     assert_eq!(remedies(&mut run, false, false), [other_cpu, ""]);
-    assert_eq!(remedies(&mut run, false, true)[1], "--pace spin: the source sleeps until its deadlines");
+    assert_eq!(remedies(&mut run, false, true)[1], "--pace spin: the source sleeps between its packets");
     assert_eq!(analysis.summary.causes[0].stable_name(), "source late: hog (normal) ran on its CPU");
     // Two threads of one process are one cause, here as on the receiver's CPU.
     run.events.retain(|event| event.id != 8);

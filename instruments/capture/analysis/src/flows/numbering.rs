@@ -28,7 +28,7 @@ struct Stream {
     before: Option<Numbering>,
     /// A packet far from both, until the next tells what it is.
     held: Option<FlowPacket>,
-    /// Number of the last such packet, if the next told nothing. Its successor does, though it comes later.
+    /// Number of the last such packet that the next one did not follow. A later packet that does begins a restart.
     far: Option<u16>,
 }
 

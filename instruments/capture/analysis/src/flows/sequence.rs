@@ -51,9 +51,9 @@ impl Sequence {
         }
     }
 
-    /// The next packet of RTP, with its times by the media clock and of arrival; likewise. The packets of a frame or of a pressed
-    /// key bear one time, of which the first alone was sent then; frames that others need go before them. So a packet whose number
-    /// goes on, and whose time does not, stands where the packet before it stood.
+    /// As [`Self::push`] for a packet of RTP, with its times by the media clock and of arrival. All packets of a frame or of a pressed
+    /// key bear the time of the first, which alone was sent then. Frames that others need go before these with later times. So a
+    /// packet whose number goes on, and whose time does not, takes the delay of the packet before it.
     pub(super) fn push_media(
         &mut self,
         number: u64,

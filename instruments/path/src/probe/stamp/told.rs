@@ -42,7 +42,7 @@ impl Fastest {
 }
 
 /// What the reader should know of the session.
-pub(super) fn notes(outcome: &StampOutcome) -> Vec<String> {
+pub(super) fn notes(outcome: &StampOutcome, times: Times) -> Vec<String> {
     let of = |packets: u64, words: &str| (packets > 0).then(|| format!("{} {words}", Cell::Count(packets)));
     let directions = &outcome.directions;
     let begun_anew = (directions.begun_anew > 0).then(|| {
@@ -52,9 +52,8 @@ pub(super) fn notes(outcome: &StampOutcome) -> Vec<String> {
             Cell::several(directions.begun_anew, "time")
         )
     });
-    let times = Times::of(outcome);
     let notes = [
-        ways_of_loss(outcome),
+        ways_of_loss(outcome, times),
         times.lack_receipt.then(|| {
             "the reflector does not say when packets reached it: there is no delay on the way there"
                 .to_owned()
@@ -66,7 +65,7 @@ pub(super) fn notes(outcome: &StampOutcome) -> Vec<String> {
         ),
         of(
             times.changed(),
-            "replies have times of the reflector that contradict each other: something changed them, or set a clock meanwhile; their delays are not known",
+            "replies have times of the reflector that contradict each other: something changed them, or a clock was set meanwhile; their delays are not known",
         ),
         of(
             if times.are_of_two_clocks() { times.contradicting } else { 0 },
@@ -93,7 +92,7 @@ pub(super) fn notes(outcome: &StampOutcome) -> Vec<String> {
 }
 
 /// Which way packets were lost, as a sentence; none where nothing was lost.
-fn ways_of_loss(outcome: &StampOutcome) -> Option<String> {
+fn ways_of_loss(outcome: &StampOutcome, times: Times) -> Option<String> {
     let lost = outcome.lost();
     if lost == 0 {
         return None;
@@ -106,7 +105,7 @@ fn ways_of_loss(outcome: &StampOutcome) -> Option<String> {
     let directions = &outcome.directions;
     Some(match (directions.forward_lost, directions.backward_lost) {
         (Some(there), Some(back)) => {
-            let doubtful = WayThere::of(outcome).doubtful;
+            let doubtful = WayThere::of(outcome, times).doubtful;
             let counts = match (
                 outcome.packets.is_empty() || directions.numbered.is_none(),
                 directions.undecided,
@@ -129,13 +128,11 @@ fn ways_of_loss(outcome: &StampOutcome) -> Option<String> {
             )
         }
         _ => {
-            let why = if directions.begun_anew > 0 {
-                ""
-            } else {
-                "the reflector's numbers are ours: it repeats them, or it counts and nothing was lost on the way there; "
-            };
             let lost = Cell::Count(lost);
-            format!("{why}the direction of {lost} losses is unknown, and both directions count all of them")
+            format!(
+                "the reflector's numbers do not tell what reached it: the direction of {lost} losses is unknown, and both \
+                 directions count all of them"
+            )
         }
     })
 }
@@ -156,7 +153,7 @@ fn answered(packet: &StampPacket) -> Option<(&StampPacket, &StampReply)> {
 
 /// The reflector's times of its replies.
 #[derive(Clone, Copy, Default)]
-struct Times {
+pub(super) struct Times {
     replies: u64,
     /// Replies whose two times contradict each other.
     contradicting: u64,
@@ -167,7 +164,7 @@ struct Times {
 }
 
 impl Times {
-    fn of(outcome: &StampOutcome) -> Self {
+    pub(super) fn of(outcome: &StampOutcome) -> Self {
         Self::among(outcome.packets.iter().chain(&outcome.further).filter_map(answered))
     }
 
@@ -182,19 +179,14 @@ impl Times {
         let stand_still = |times: &[i64]| times[times.len() / 4] == times[times.len() - 1 - times.len() / 4];
         let readings = sorted([&received[..], &sent].concat());
         let apart = readings.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
-        let mut times = Self {
+        let tick_ns = apart.filter(|apart_ns| *apart_ns > 0).min().unwrap_or(0);
+        let contradicting = replies.filter(|(packet, reply)| reply.contradicts_itself(packet.t1_ns, tick_ns));
+        Self {
             replies: received.len() as u64,
-            contradicting: 0,
+            contradicting: contradicting.count() as u64,
             lack_receipt: received.len() > 2 && stand_still(&received) && !stand_still(&sent),
-            tick_ns: apart.filter(|apart_ns| *apart_ns > 0).min().unwrap_or(0),
-        };
-        times.contradicting =
-            replies.filter(|(packet, reply)| times.contradict(packet, reply)).count() as u64;
-        times
-    }
-
-    fn contradict(self, packet: &StampPacket, reply: &StampReply) -> bool {
-        reply.contradicts_itself(packet.t1_ns, self.tick_ns)
+            tick_ns,
+        }
     }
 
     /// What most replies do is the reflector's way, and no change on the path.
@@ -209,25 +201,25 @@ impl Times {
 
     /// The flag of a reply whose times are not to be believed.
     fn flag(self, packet: &StampPacket, reply: &StampReply) -> i32 {
-        if self.changed() > 0 && self.contradict(packet, reply) { FLAG_UNSTAMPED } else { 0 }
+        let changed = self.changed() > 0 && reply.contradicts_itself(packet.t1_ns, self.tick_ns);
+        if changed { FLAG_UNSTAMPED } else { 0 }
     }
 }
 
 /// The packets of the two directions. A reflector that counts its replies numbers the way back by itself, so what was
 /// lost and what came twice on it shows.
-pub(super) fn packets(outcome: &StampOutcome) -> [Vec<Singleton>; 2] {
+pub(super) fn packets(outcome: &StampOutcome, times: Times) -> [Vec<Singleton>; 2] {
     let mut replies: Vec<_> = outcome.packets.iter().chain(&outcome.further).filter_map(answered).collect();
     replies.sort_by_key(|(_, reply)| reply.t4_ns);
     let number = |packet: &StampPacket, reflector_sequence: u32| match outcome.directions.numbered {
         Some(numbered) => u64::from(reflector_sequence.wrapping_sub(numbered.first as u32)),
         None => packet.sequence,
     };
-    let times = Times::of(outcome);
     let back = |(packet, reply): &(&StampPacket, &StampReply)| Singleton {
         flags: times.flag(packet, reply),
         ..singleton(number(packet, reply.reflector_sequence), reply.t3_ns, reply.t4_ns)
     };
-    [WayThere::of(outcome).packets, replies.iter().map(back).collect()]
+    [WayThere::of(outcome, times).packets, replies.iter().map(back).collect()]
 }
 
 /// What reached the reflector.
@@ -239,8 +231,7 @@ struct WayThere {
 }
 
 impl WayThere {
-    fn of(outcome: &StampOutcome) -> Self {
-        let times = Times::of(outcome);
+    fn of(outcome: &StampOutcome, times: Times) -> Self {
         match outcome.directions.numbered {
             Some(numbered) => Self::by_numbers(&outcome.packets, &outcome.further, numbered, times),
             None => Self::by_stamps(outcome, times),
@@ -310,13 +301,14 @@ pub(super) fn facts(
     outcome: &StampOutcome,
     options: &SenderOptions,
     fastest: Fastest,
+    times: Times,
     protocol: &str,
 ) -> PathFacts {
     PathFacts {
         peer: outcome.target.to_string(),
         protocol: protocol.to_owned(),
         flows: vec![flow(outcome, options, Direction::Up), flow(outcome, options, Direction::Down)],
-        round_trips: if Times::of(outcome).lack_receipt { Vec::new() } else { fastest.into_trips() },
+        round_trips: if times.lack_receipt { Vec::new() } else { fastest.into_trips() },
         answered: Some(outcome.answered),
         clocks: clocks(outcome),
         clock_steps: clock_steps(
