@@ -4,6 +4,7 @@
 //! but the flag that an acknowledgement has come (Jitlat, 4.3.3).
 
 mod departures;
+mod drops;
 mod dscp;
 mod error;
 mod hardware;
@@ -25,6 +26,7 @@ mod socket;
 mod spec;
 mod train;
 
+pub use drops::SocketDrops;
 pub use dscp::DscpChanges;
 pub use error::FlowError;
 pub use hops::{HopChange, HopSummary, Hops, MOST_HOP_CHANGES};

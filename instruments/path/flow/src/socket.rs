@@ -1,16 +1,15 @@
 //! Sockets that flows go through.
 
+use super::drops::SocketDrops;
 use super::error::FlowError;
 use super::spec::Transport;
-use quaver_host::counters::PathCounters;
-use quaver_host::root::HostRoot;
-use quaver_probe::socket::{drops, numbers, set_option};
+use quaver_probe::socket::{numbers, set_option};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longest wait without a look at the stop flag.
@@ -21,10 +20,7 @@ pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(50);
 pub struct TestSocket {
     socket: Socket,
     transport: Transport,
-    /// Drops at the socket that have been reported.
-    drops_told: AtomicU32,
-    /// Datagrams with a wrong checksum that this namespace had seen then.
-    damaged_told: AtomicU64,
+    drops: SocketDrops,
 }
 
 impl TestSocket {
@@ -79,9 +75,8 @@ impl TestSocket {
                 .set_nonblocking(true)
                 .map_err(|e| FlowError::os("make the test connection non-blocking", e))?;
         }
-        let drops_told = AtomicU32::new(drops(socket.as_fd()).unwrap_or(0));
-        let damaged_told = AtomicU64::new(damaged());
-        Ok(Self { socket, transport, drops_told, damaged_told })
+        let drops = SocketDrops::of(socket.as_fd());
+        Ok(Self { socket, transport, drops })
     }
 
     /// Fixes the peer of a UDP socket: packets go there, and only its packets are received.
@@ -144,33 +139,22 @@ impl TestSocket {
     /// When the process has no more file descriptors.
     pub fn try_clone(&self) -> Result<Self, FlowError> {
         let socket = self.socket.try_clone().map_err(|e| FlowError::os("copy the test socket", e))?;
-        let drops_told = AtomicU32::new(self.drops_told.load(Ordering::Relaxed));
-        let damaged_told = AtomicU64::new(self.damaged_told.load(Ordering::Relaxed));
-        Ok(Self { socket, transport: self.transport, drops_told, damaged_told })
+        Ok(Self { socket, transport: self.transport, drops: self.drops.clone() })
     }
 
     pub(super) fn set(&self, option: i32, value: i32) -> Result<(), Error> {
         set_option(self.as_fd(), libc::SOL_SOCKET, option, &value)
     }
 
-    /// Packets dropped at the socket for want of buffer since the last call, or since it was made; none where the kernel cannot
-    /// tell. The kernel counts those with a wrong checksum as well, and by socket only together: as many as came to this namespace
-    /// are left out, and so are too many rather than too few.
+    /// Packets dropped at the socket since the last call, or since it was made ([`SocketDrops::since`]).
     pub(super) fn new_drops(&self) -> Option<u64> {
-        let (drops, damaged) = (drops(self.as_fd())?, damaged());
-        let new = u64::from(drops.wrapping_sub(self.drops_told.swap(drops, Ordering::Relaxed)));
-        Some(new.saturating_sub(damaged.saturating_sub(self.damaged_told.swap(damaged, Ordering::Relaxed))))
+        self.drops.since(self.as_fd())
     }
 
     /// Size of the receive buffer as the kernel counts it.
     pub(super) fn receive_buffer_bytes(&self) -> usize {
         numbers::<1>(self.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF).map_or(0, |numbers| numbers[0] as usize)
     }
-}
-
-/// Datagrams with a wrong checksum that the calling thread's network has seen.
-fn damaged() -> u64 {
-    PathCounters::read(&HostRoot::system()).checksum_errors()
 }
 
 impl AsFd for TestSocket {

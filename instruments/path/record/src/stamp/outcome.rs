@@ -131,6 +131,8 @@ pub struct StampOutcome {
     pub foreign: u64,
     /// Datagrams of the reflector with too few bytes for a reply (41; with an HMAC 112).
     pub short: u64,
+    /// Replies, at most, that came and found no room at our socket; none where the kernel cannot tell.
+    pub own_drops: Option<u64>,
     /// ICMP's "port unreachable" that came back (ECONNREFUSED).
     pub refused: u64,
     /// Replies that have another length than the packets; they count.

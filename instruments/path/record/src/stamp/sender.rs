@@ -102,6 +102,7 @@ fn blank(target: SocketAddr, local: SocketAddr) -> StampOutcome {
         late: 0,
         foreign: 0,
         short: 0,
+        own_drops: None,
         refused: 0,
         other_length: 0,
         wrong_hmac: 0,
@@ -406,6 +407,7 @@ impl Session<'_> {
     fn finish(self, clock_pairs: Vec<ClockPair>) -> StampOutcome {
         let mut outcome = self.outcome;
         let direct = self.direct.map(|(_, received)| received);
+        outcome.own_drops = self.socket.new_drops();
         outcome.directions = self.counter.counts(outcome.sent, direct);
         outcome.clock_steps = steps(Side::Client, &clock_pairs);
         outcome.clock_pairs = clock_pairs;

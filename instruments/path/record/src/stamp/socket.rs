@@ -2,8 +2,8 @@
 
 use super::StampError;
 use quaver_clock::realtime_ns;
-use quaver_path_flow::StampSource;
-use quaver_probe::socket::set_option;
+use quaver_path_flow::{SocketDrops, StampSource};
+use quaver_probe::socket::{receive_buffer, set_option};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockAddr, SockAddrStorage, Socket, Type};
@@ -18,6 +18,10 @@ pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
 /// Bytes of the largest UDP payload, and one more.
 pub(crate) const MOST_BYTES: usize = 65_536;
+
+/// Replies that wait for a sender that the host keeps from running: 10,000 in a second, each of 768 bytes to the kernel. The
+/// kernel gives less where `net.core.rmem_max` is below, and the process may not go beyond.
+const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 
 /// What the system said with a packet.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +48,7 @@ struct ControlSpace([u8; 256]);
 #[derive(Debug)]
 pub(crate) struct StampSocket {
     socket: Socket,
+    drops: SocketDrops,
     /// Whether the kernel was willing to stamp.
     pub(crate) kernel_stamps: bool,
 }
@@ -60,8 +65,10 @@ impl StampSocket {
         socket.set_nonblocking(true).map_err(failed)?;
         ask_for_headers(&socket, bind.is_ipv6())?;
         let kernel_stamps = ask_for_stamps(&socket);
+        receive_buffer(socket.as_fd(), RECEIVE_BUFFER_BYTES).map_err(failed)?;
+        let drops = SocketDrops::of(socket.as_fd());
         socket.bind(&bind.into()).map_err(failed)?;
-        Ok(Self { socket, kernel_stamps })
+        Ok(Self { socket, drops, kernel_stamps })
     }
 
     /// Fixes the peer: packets go there, and only its packets are received.
@@ -93,6 +100,11 @@ impl StampSocket {
     /// Sends to the connected peer.
     pub(crate) fn send(&self, octets: &[u8]) -> Result<(), Error> {
         self.socket.send(octets).map(|_| ())
+    }
+
+    /// Packets that came and found no room in the receive buffer, since the last call ([`SocketDrops::since`]).
+    pub(crate) fn new_drops(&self) -> Option<u64> {
+        self.drops.since(self.socket.as_fd())
     }
 
     /// Waits until something may have come, or the time is over.

@@ -381,8 +381,8 @@ fn flow(outcome: &StampOutcome, options: &SenderOptions, direction: Direction) -
         sent: Some(sent(outcome, direction)),
         sent_stamped_by: if up { "application".to_owned() } else { "the reflector".to_owned() },
         received_stamped_by: if up { "the reflector".to_owned() } else { "kernel".to_owned() },
-        own_drops: None,
         // Only the port of replies is ours.
+        own_drops: outcome.own_drops.filter(|_| !up),
         foreign: if up { 0 } else { outcome.foreign },
         achieved: up.then(|| achieved(outcome, options)),
         departures: None,

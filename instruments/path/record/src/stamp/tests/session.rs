@@ -232,6 +232,47 @@ fn losses_are_told_apart_by_a_stateful_reflector() {
 }
 
 #[test]
+fn replies_that_found_no_room_here_are_no_loss_of_the_path() {
+    const COPIES: u64 = 60_000;
+    let (outcome, _, _) = beside(&options(V4), |target| {
+        let hand = UdpSocket::bind((V4, 0)).expect("a port");
+        let options = SenderOptions {
+            count: Some(2),
+            loss_timeout_ns: 300_000_000,
+            ..sender(hand.local_addr().expect("bound"))
+        };
+        let ((answered, flood), (flooded, over)) = (channel(), channel());
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut buffer = [0; 2048];
+                let (length, from) = hand.recv_from(&mut buffer).expect("the first packet");
+                hand.send_to(&buffer[..length], target).expect("loopback");
+                let length = std::iter::repeat_with(|| hand.recv_from(&mut buffer).expect("a packet"))
+                    .find_map(|(length, from)| (from == target).then_some(length))
+                    .expect("an endless row");
+                hand.send_to(&buffer[..length], from).expect("loopback");
+                flood.recv().expect("the first reply came");
+                for _ in 0..COPIES {
+                    hand.send_to(&buffer[..length], from).expect("loopback");
+                }
+                flooded.send(()).expect("somebody waits");
+            });
+            let mut first = true;
+            send_session(&options, &AtomicBool::new(false), &mut |progress| {
+                if matches!(progress, StampProgress::Answered { .. }) && std::mem::take(&mut first) {
+                    answered.send(()).expect("the hand waits");
+                    over.recv().expect("the hand sends");
+                }
+            })
+            .expect("a session")
+        })
+    });
+    let dropped = outcome.own_drops.expect("this kernel tells");
+    assert_eq!(outcome.replies.len() as u64 + dropped, 1 + COPIES);
+    assert!(dropped > 0, "the buffer took all");
+}
+
+#[test]
 fn losses_are_told_apart_where_no_packet_is_kept() {
     let outcome = through_a_lossy_hand(true, false);
     assert_eq!((outcome.sent, outcome.lost(), outcome.packets.len(), outcome.replies.len()), (20, 5, 0, 0));
