@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 # One version for everybody: another one makes other faults.
 version=27.1.0
 floor=${FLOOR:-85}
-crates=${CRATES:-quaver-abi quaver-analysis quaver-capture-analysis quaver-sync-analysis quaver-study-analysis quaver-store quaver-pcapng quaver-sync-store quaver-trace quaver-dvfs quaver-sim}
+crates=${CRATES:-quaver-abi quaver-analysis quaver-arrivals quaver-capture-analysis quaver-sync-analysis quaver-study-analysis quaver-store quaver-pcapng quaver-sync-store quaver-trace quaver-dvfs quaver-sim}
 parts=100
 # Tests run without optimisation and on a machine that may be busy; a fault that makes a loop endless ends here.
 timeout_s=${TIMEOUT_S:-300}

@@ -12,7 +12,7 @@ host="$(rustc +nightly -vV | sed -n 's/^host: //p')"
 # Rust has no UndefinedBehaviorSanitizer. Its own checks find what that would: overflows, and what unsafe calls of the library demand.
 checked="-Zsanitizer=address -Cdebug-assertions=yes -Coverflow-checks=yes"
 # The names of crates with neither I/O nor C.
-pure="quaver-abi quaver-analysis quaver-capture-analysis quaver-study-analysis quaver-cure-analysis quaver-dvfs"
+pure="quaver-abi quaver-analysis quaver-arrivals quaver-capture-analysis quaver-study-analysis quaver-cure-analysis quaver-dvfs"
 
 packages() {
     printf -- '--package %s ' "$@"

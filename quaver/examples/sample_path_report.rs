@@ -5,7 +5,7 @@
 //! of hosts are hostile on purpose. Prints the facts that the test checks as JSON.
 
 use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, Singleton};
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_instrument::facts::RunFacts;
 use quaver_path::digest::{PathDigest, digest};
 use quaver_path::facts::*;

@@ -8,10 +8,10 @@ use quaver_abi::record::{EventKind, EventRecord, Vector};
 use quaver_analysis::attribution::{
     Certainty, EdgeCap, LatePacket, PacketAnalysis, PacketPosition, Part, Piece,
 };
-use quaver_analysis::distribution::distribution;
 use quaver_analysis::model::{Layer, LayerColumn, Names, PacketRun, PacketTable};
 use quaver_analysis::series::delta_t;
 use quaver_analysis::summary::*;
+use quaver_arrivals::distribution::distribution;
 use quaver_chase::view::{ChaseInput, document};
 use quaver_instrument::facts::RunFacts;
 use quaver_view::write_html;

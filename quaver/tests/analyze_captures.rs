@@ -2,8 +2,8 @@
 
 use quaver_abi::stamp::{Layer, LayerStamp, PacketStamps, StampClock};
 use quaver_abi::wire::jitlat::TestPacket;
-use quaver_analysis::gapped::{Datum, Scan, VideoFormat, VideoPacket, video_timing};
-use quaver_analysis::rtp::RtpKind;
+use quaver_arrivals::gapped::{Datum, Scan, VideoFormat, VideoPacket, video_timing};
+use quaver_arrivals::rtp::RtpKind;
 use quaver_capture::digest::analyze;
 use quaver_capture_analysis::flows::{DelayKind, FlowKind};
 use quaver_host::netns::Lab;

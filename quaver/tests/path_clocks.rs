@@ -1,13 +1,13 @@
 //! Clocks that are wrong, seen through the impairment relay: its lanes run on a made clock, so that a minute takes no
 //! time and is the same each time.
 
-use quaver_analysis::path::Arrival;
-use quaver_analysis::path::arrival::delays_ns;
-use quaver_analysis::path::direction::Direction;
-use quaver_analysis::path::offset::{Evidence, FlowTimes, timed};
-use quaver_analysis::path::playout::{Advice, playout_advice};
-use quaver_analysis::path::skew::lower_line;
-use quaver_analysis::path::steps::{ShiftCause, ShiftSearch, level_shifts};
+use quaver_arrivals::path::Arrival;
+use quaver_arrivals::path::arrival::delays_ns;
+use quaver_arrivals::path::direction::Direction;
+use quaver_arrivals::path::offset::{Evidence, FlowTimes, timed};
+use quaver_arrivals::path::playout::{Advice, playout_advice};
+use quaver_arrivals::path::skew::lower_line;
+use quaver_arrivals::path::steps::{ShiftCause, ShiftSearch, level_shifts};
 use quaver_testbed::relay::lane::Lane;
 use quaver_testbed::relay::script::{Clock, Delay, Queue, Rule, Script, Select, Shift, Span};
 

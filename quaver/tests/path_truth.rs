@@ -10,9 +10,9 @@ mod skewed;
 
 use bench::{Bench, PACKETS, counted};
 use cases::Case;
-use quaver_analysis::path::arrival::{Numbering, classify};
-use quaver_analysis::path::direction::Direction;
-use quaver_analysis::path::reordering::reordered;
+use quaver_arrivals::path::arrival::{Numbering, classify};
+use quaver_arrivals::path::direction::Direction;
+use quaver_arrivals::path::reordering::reordered;
 use quaver_path_flow::{
     DscpChanges, FlowSchedule, FlowSpec, Received, TestSocket, Transport, receive_flow, send_flow,
 };

@@ -1,8 +1,8 @@
 //! RTP that nobody prepared for us, from a sender made here: what `quaver sink` says of it equals what is worked out from
 //! the packets sent and the stamps recorded.
 
-use quaver_analysis::gapped::{Datum, Scan, VideoFormat, VideoPacket, video_timing};
 use quaver_analysis::model::Layer;
+use quaver_arrivals::gapped::{Datum, Scan, VideoFormat, VideoPacket, video_timing};
 use quaver_store::load::{LoadedRun, load_packet_run};
 use quaver_store::run::RunDir;
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! The dummy program: stamps against absolute deadlines, and how they compare with the paper's.
 
-use crate::distribution::distribution;
 use crate::model::GapTable;
 use crate::summary::{DummyProgram, PaperDummy};
+use quaver_arrivals::distribution::distribution;
 use std::collections::BTreeMap;
 
 /// What the paper saw of its dummy program on a tuned machine: "Chasing Linux Jitter Sources for Uncompressed Video",

@@ -1,8 +1,8 @@
 //! Sequences of packets: successive pairs, copies, reordering, and the line that a constant
 //! stream's arrivals follow.
 
-use crate::distribution::median;
 use crate::model::{Layer, MISSING, PacketTable};
+use quaver_arrivals::distribution::median;
 
 /// ΔT of one layer in arrival order (Chasing, section III-A) into `into`, which is emptied first. Only pairs of
 /// neighbouring rows with successive sequence numbers and both stamps have one. Returns the count of stamps.

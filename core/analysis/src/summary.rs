@@ -2,10 +2,10 @@
 //!
 //! Times are nanoseconds, shares lie in 0..=1.
 
-pub use crate::distribution::Distribution;
-use crate::gapped::SenderType;
 use crate::model::{Layer, Unread};
-use crate::rtp::RtpSummary;
+pub use quaver_arrivals::distribution::Distribution;
+use quaver_arrivals::gapped::SenderType;
+use quaver_arrivals::rtp::RtpSummary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

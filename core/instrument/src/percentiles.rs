@@ -1,6 +1,6 @@
 //! Percentiles as a table shows them.
 
-use quaver_analysis::distribution::Distribution;
+use quaver_arrivals::distribution::Distribution;
 use quaver_view::Cell;
 
 /// Headings of [`percentiles`].

@@ -1,7 +1,7 @@
 //! The figures of an RTP stream, as a section of a document.
 
-use quaver_analysis::gapped::{ReadSchedule, Scan, SenderType, VideoTiming, Vrx};
-use quaver_analysis::rtp::{
+use quaver_arrivals::gapped::{ReadSchedule, Scan, SenderType, VideoTiming, Vrx};
+use quaver_arrivals::rtp::{
     ClockKnown, FrameFigures, HbrmtFigures, RtpKind, RtpSummary, SequenceFigures, VideoFigures,
 };
 use quaver_view::{Block, Cell, Section, Table, Text, text};

@@ -237,7 +237,7 @@ impl TimeCursor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaver_analysis::rtp::RtpFields;
+    use quaver_arrivals::rtp::RtpFields;
 
     #[test]
     fn keys_extend_over_wraps_and_reordering() {

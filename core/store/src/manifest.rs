@@ -3,8 +3,8 @@
 
 use crate::error::StoreError;
 use quaver_analysis::model::{Actor, Circumstances, NoiseLoop, PacketCounts, Unread};
-use quaver_analysis::rtp::{Tai, VideoTold};
 use quaver_analysis::summary::{Backlog, FarSource, ProbeCost};
+use quaver_arrivals::rtp::{Tai, VideoTold};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;

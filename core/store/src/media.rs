@@ -4,7 +4,7 @@ use crate::columns::{RowGroup, TableReader};
 use crate::error::StoreError;
 use parquet::errors::ParquetError;
 use quaver_abi::record::{PacketRecord, packet_flags};
-use quaver_analysis::rtp::{RtpFields, RtpHeaderFields};
+use quaver_arrivals::rtp::{RtpFields, RtpHeaderFields};
 use std::ops::Range;
 
 /// Row by row with the packets of a table; empty where not one is RTP.

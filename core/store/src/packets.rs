@@ -8,7 +8,7 @@ use crate::error::StoreError;
 use crate::media::{self, MediaRows};
 use crate::table::{Column, Layout, Table};
 use quaver_analysis::model::{Layer, LayerColumn, MISSING, NO_CPU, PacketTable, distance_ns};
-use quaver_analysis::rtp::RtpFields;
+use quaver_arrivals::rtp::RtpFields;
 use std::path::Path;
 
 /// Packets.

@@ -4,7 +4,7 @@ mod recording;
 
 use quaver_abi::record::*;
 use quaver_abi::wire::rtp::RtpHeader;
-use quaver_analysis::rtp::{RtpFields, RtpHeaderFields};
+use quaver_arrivals::rtp::{RtpFields, RtpHeaderFields};
 use quaver_store::convert::{convert_raw, join_segments};
 use quaver_store::load::load_packet_run;
 use quaver_store::manifest::{AnalysisFacts, Manifest, Stream, StreamPayload, Window};

@@ -3,7 +3,7 @@
 use crate::frames;
 use crate::summary::{CaptureSummary, InterfaceSummary};
 use quaver_abi::stamp::{Layer, StampClock};
-use quaver_analysis::rtp::Tai;
+use quaver_arrivals::rtp::Tai;
 use quaver_capture_analysis::flows::{CaptureFigures, FlowTable, TableSettings};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_pcapng as pcapng;

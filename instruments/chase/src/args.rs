@@ -3,8 +3,8 @@
 use crate::endpoint::{Endpoint, destination, listening};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use quaver_analysis::gapped::SenderType;
-use quaver_analysis::rtp::VideoTold;
+use quaver_arrivals::gapped::SenderType;
+use quaver_arrivals::rtp::VideoTold;
 use quaver_instrument::args::{OutputArgs, TierName, host_and_port};
 use quaver_instrument::quantity;
 use quaver_instrument::quantity::{Period, Rate};

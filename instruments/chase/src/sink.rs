@@ -7,7 +7,7 @@ use crate::first_look::{self, Learned, payload_words, stored_payload};
 use crate::stream_plan;
 use anyhow::Context;
 use quaver_analysis::model::Actor;
-use quaver_analysis::rtp::{Tai, VideoTold};
+use quaver_arrivals::rtp::{Tai, VideoTold};
 use quaver_clock::{CounterSupport, monotonic_ns};
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;

@@ -1,6 +1,6 @@
 //! The figures of an RTP stream on the terminal.
 
-use quaver_analysis::rtp::{RtpContext, RtpFields, RtpHeaderFields, RtpPacket, VideoTold, analyze_rtp};
+use quaver_arrivals::rtp::{RtpContext, RtpFields, RtpHeaderFields, RtpPacket, VideoTold, analyze_rtp};
 use quaver_view::{Document, plain};
 
 const MS: i64 = 1_000_000;

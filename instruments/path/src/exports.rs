@@ -6,7 +6,7 @@ use crate::probe::logs;
 use crate::samples::read_path_samples;
 use anyhow::Context;
 use quaver_abi::wire::jitlat::Singleton;
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_instrument::args::DirectionName;
 use quaver_instrument::deliver::{deliver, say_written};
 use quaver_instrument::exit_code::{ExitCode, failure};

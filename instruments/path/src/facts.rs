@@ -1,8 +1,8 @@
 //! What the manifest of a path measurement tells beside its packets.
 
 use quaver_abi::wire::chrony::Tracking;
-use quaver_analysis::distribution::Distribution;
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::distribution::Distribution;
+use quaver_arrivals::path::direction::Direction;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

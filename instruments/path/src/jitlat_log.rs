@@ -31,7 +31,7 @@ mod write;
 
 pub use date::{date_line, parse_date_line};
 pub use facts::{Ending, LogFacts, NtpErrors, RttProbeTimes};
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 pub use read::{LogReader, is_jitlat_log, read_log};
 pub use write::{LOG_PREFIX, create_log, write_log};
 

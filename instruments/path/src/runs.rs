@@ -58,7 +58,7 @@ impl Analyzed for Path {
         let flows = self.0.flows.iter().zip(&self.0.timed).filter(|(_, timed)| !timed.is_empty());
         let samples = flows.map(|((flow, _), timed)| {
             let way = flow.direction.name();
-            Samples::durations(way, format!("delay {way}"), quaver_analysis::path::arrival::delays_ns(timed))
+            Samples::durations(way, format!("delay {way}"), quaver_arrivals::path::arrival::delays_ns(timed))
         });
         Material { samples: samples.collect(), ..Material::default() }
     }

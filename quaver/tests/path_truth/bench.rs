@@ -1,7 +1,7 @@
 //! A server, and a relay in front of it.
 
-use quaver_analysis::path::Counts;
-use quaver_analysis::path::arrival::{Numbering, classify};
+use quaver_arrivals::path::Counts;
+use quaver_arrivals::path::arrival::{Numbering, classify};
 use quaver_path_flow::FlowSchedule;
 use quaver_path_record::auth::Key;
 use quaver_path_record::{

@@ -1,7 +1,7 @@
 //! What the relay does in each case, and how its truth is held against what was measured.
 
 use crate::bench::{Bench, PACKETS, PERIOD_NS, counted};
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_path_record::FlowOutcome;
 use quaver_path_record::auth::Key;
 use quaver_testbed::relay::Report;

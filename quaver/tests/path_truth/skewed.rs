@@ -2,10 +2,10 @@
 //! back, so the same packets are there with clocks that agree.
 
 use super::bench::{Bench, PERIOD_NS};
-use quaver_analysis::path::arrival::{Arrival, Numbering, classify, delays_ns};
-use quaver_analysis::path::direction::Direction;
-use quaver_analysis::path::offset::{Evidence, FlowTimes, timed};
-use quaver_analysis::path::playout::{Advice, playout_advice};
+use quaver_arrivals::path::arrival::{Arrival, Numbering, classify, delays_ns};
+use quaver_arrivals::path::direction::Direction;
+use quaver_arrivals::path::offset::{Evidence, FlowTimes, timed};
+use quaver_arrivals::path::playout::{Advice, playout_advice};
 use quaver_path_record::Directions;
 use quaver_testbed::relay::script::{Clock, Delay, Rule, Script, Select, Shift, Span};
 use std::net::Ipv4Addr;

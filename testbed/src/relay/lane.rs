@@ -4,7 +4,7 @@ use super::fate::{Again, Decider, Fate};
 use super::log::{Class, Departure, Record, Release, Story};
 use super::packet::{self, Kind, Protocol};
 use super::script::{Script, Sentinels};
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;

@@ -1,6 +1,6 @@
 //! What happened to each datagram: the truth that measurements are held against.
 
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use serde::Serialize;
 use std::collections::VecDeque;
 

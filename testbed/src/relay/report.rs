@@ -1,7 +1,7 @@
 //! What a relay keeps of the datagrams that it carried.
 
 use super::log::{Class, Record, Release};
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use serde::Serialize;
 use std::io::Write;
 use std::net::SocketAddr;

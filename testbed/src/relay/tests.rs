@@ -3,7 +3,7 @@
 use super::script::{Rule, Script};
 use super::truth::{Reader, Truth};
 use super::*;
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};

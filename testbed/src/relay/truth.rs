@@ -2,7 +2,7 @@
 
 use super::log::{Class, Departure, Record};
 use super::packet::Field;
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,7 +4,7 @@ use super::lane::{Lane, Leaving};
 use super::log::Record;
 use super::report::{Keep, Report};
 use super::script::Script;
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Write};

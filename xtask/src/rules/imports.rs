@@ -38,7 +38,7 @@ const MAY_IMPORT: &[(&str, &[&str], &[&str])] = &[
         &["testbed"],
     ),
     ("simulator", &["core/abi", "core/analysis", "simulator", "instruments/sync/analysis"], &["testbed"]),
-    ("testbed", &["core/abi", "core/analysis"], &["core", "instruments/sync/analysis"]),
+    ("testbed", &["core/abi", "core/analysis", "core/arrivals"], &["core", "instruments/sync/analysis"]),
     ("quaver", &["core", "instruments"], &["simulator", "testbed"]),
     ("xtask", &[], &[]),
 ];
@@ -47,6 +47,7 @@ const MAY_IMPORT: &[(&str, &[&str], &[&str])] = &[
 const PURE: &[&str] = &[
     "core/abi",
     "core/analysis",
+    "core/arrivals",
     "core/view",
     "instruments/capture/analysis",
     "instruments/cure/analysis",

@@ -1,9 +1,9 @@
 //! What an interruption costs beside its trace points, learned from a loop that was interrupted.
 
 use super::timeline::{end_of, start_of};
-use crate::distribution::median;
 use crate::model::EdgeCost;
 use quaver_abi::record::{EventKind, EventRecord};
+use quaver_arrivals::distribution::median;
 
 /// Fewer interruptions than this say too little.
 const LEAST_SAMPLES: usize = 12;

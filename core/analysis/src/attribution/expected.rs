@@ -1,10 +1,10 @@
 //! When each packet was expected at the application.
 
-use crate::distribution::median;
 use crate::model::{Layer, MISSING, PacketRun, PacketTable, distance_ns};
 use crate::pace::{self, Arrivals, Pace};
 use crate::series::{StreamLine, fit_line};
 use crate::summary::{FasterPace, PaceSummary};
+use quaver_arrivals::distribution::median;
 
 /// The expected instants of a run.
 pub(super) enum Expected<'a> {

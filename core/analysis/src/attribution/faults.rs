@@ -189,5 +189,5 @@ fn usual_cost_ns(lives: &[Life<'_>]) -> i64 {
             previous = Some(instant);
         }
     }
-    crate::distribution::median(&mut gaps).unwrap_or(1_000)
+    quaver_arrivals::distribution::median(&mut gaps).unwrap_or(1_000)
 }

@@ -10,11 +10,11 @@ use super::settling::settle_edges;
 use super::steal::{Steal, Stretch};
 use super::timeline::Timeline;
 use super::{Books, Piece, unexplained_note};
-use crate::distribution::distribution;
 use crate::model::{Actor, Circumstances, EdgeCost, NoiseLoop, NoiseRun};
 use crate::nesting::net_durations;
 use crate::summary::{ClassCount, NOISE_SCHEMA, NoiseCpu, NoiseSummary};
 use quaver_abi::record::EventKind;
+use quaver_arrivals::distribution::distribution;
 use std::collections::BTreeMap;
 
 /// What the attribution of noise assumes.

@@ -453,7 +453,7 @@ fn due(events: &[EventRecord], samples: impl Iterator<Item = u32>) -> BTreeMap<u
             .map(|phase| (phase - start_ns).rem_euclid(PERIOD_NS))
             .filter(|p| *p <= 2 * PERIOD_NS / BINS as i64)
             .collect();
-        crate::distribution::median(&mut inside).map(|middle| start_ns + middle)
+        quaver_arrivals::distribution::median(&mut inside).map(|middle| start_ns + middle)
     };
     phases.iter_mut().filter_map(|(cpu, phases)| Some((*cpu, due(phases)?))).collect()
 }

@@ -14,11 +14,11 @@ use super::stages::{layers, stages};
 use super::steal::Steal;
 use super::timeline::Timeline;
 use super::{AttributionOptions, Books, EdgeCap, Piece, unexplained_note};
-use crate::distribution::{distribution, median};
 use crate::losses::losses;
 use crate::model::{Layer, MISSING, NO_CPU, PacketRun, Unread};
 use crate::series::order;
 use crate::summary::{CHASE_SCHEMA, ChaseSummary, Lateness};
+use quaver_arrivals::distribution::{distribution, median};
 
 /// All that is known of a packet run.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,10 +1,10 @@
 //! ΔT by layer, and where the time of late packets goes stage by stage.
 
 use super::late::LatePacket;
-use crate::distribution::distribution;
 use crate::model::{Layer, LayerColumn, MISSING, PacketTable};
 use crate::series::delta_t;
 use crate::summary::{LayerSummary, StageSummary};
+use quaver_arrivals::distribution::distribution;
 
 /// Layers of the table that hold a stamp, in the packet's order.
 ///

@@ -5,7 +5,7 @@
 //! keeps its schedule, and what it sends then is late.
 
 use super::{Arrivals, HORIZON_NS, Pace, learn};
-use crate::distribution::median;
+use quaver_arrivals::distribution::median;
 use std::ops::Range;
 
 /// Packets whose distances are judged together.

@@ -9,7 +9,7 @@ mod changes;
 
 pub(crate) use changes::{Part, parts};
 
-use crate::distribution::median;
+use quaver_arrivals::distribution::median;
 use std::collections::VecDeque;
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
 //! Flows of a capture, be it a file or one that goes on: rates, ΔT, loss and order, delay.
 
-use quaver_analysis::rtp::RtpKind;
+use quaver_arrivals::rtp::RtpKind;
 use quaver_capture_analysis::flows::{
     CaptureFigures, DelayKind, FlowFigures, FlowKey, FlowKind, SequenceCounts, SpreadFigures,
 };

@@ -1,8 +1,8 @@
 //! Limits that somebody gave, and whether the stream kept them.
 
-use quaver_analysis::gapped::SenderType;
-use quaver_analysis::rtp::RtpSummary;
 use quaver_analysis::summary::{LimitResult, Losses};
+use quaver_arrivals::gapped::SenderType;
+use quaver_arrivals::rtp::RtpSummary;
 
 /// Judges `late_ns`, the lateness that no packet may exceed, and the type of sender whose limits the stream has to keep.
 /// Nothing is judged where no packet was received.

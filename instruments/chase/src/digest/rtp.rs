@@ -1,7 +1,7 @@
 //! RTP figures of a packet run.
 
 use quaver_analysis::model::{Layer, PacketRun};
-use quaver_analysis::rtp::{RtpContext, RtpPacket, RtpSummary, Tai, analyze_rtp};
+use quaver_arrivals::rtp::{RtpContext, RtpPacket, RtpSummary, Tai, analyze_rtp};
 use quaver_store::manifest::{Manifest, StreamPayload};
 use quaver_store::media::MediaRows;
 

@@ -1,7 +1,7 @@
 //! What a source achieved, as a page and as JSON.
 
 use crate::stream_plan::StreamPlan;
-use quaver_analysis::distribution::Distribution;
+use quaver_arrivals::distribution::Distribution;
 use quaver_instrument::percentiles::{PERCENTILES, percentiles};
 use quaver_probe::source::SourceReport;
 use quaver_view::{Block, Cell, Document, Section, Table, Text, text};

@@ -1,11 +1,11 @@
 use super::*;
 use quaver_abi::record::{EventKind, EventRecord};
 use quaver_analysis::attribution::{Certainty, EdgeCap, LatePacket, PacketPosition, Part, Piece};
-use quaver_analysis::distribution::Distribution;
 use quaver_analysis::model::{LayerColumn, Names, PacketTable, Unread};
 use quaver_analysis::summary::{
     CHASE_SCHEMA, CauseSummary, Lateness, LayerSummary, Remedy, SourceClass, StageSummary, Unexplained,
 };
+use quaver_arrivals::distribution::Distribution;
 use quaver_view::{Data, Plot, Style, plain, write_terminal};
 
 mod verdict;

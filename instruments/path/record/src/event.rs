@@ -1,7 +1,7 @@
 //! What happens, as it happens.
 
 use super::outcome::{Protocol, RttProbe};
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_path_flow::Received;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

@@ -4,7 +4,7 @@ use super::below::{DepartureSummary, SegmentSummary};
 use super::clocks::{ClockEstimate, ClockPair, ClockStep};
 use super::sending::SendingSummary;
 use quaver_abi::wire::jitlat::Singleton;
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_path_flow::{DscpChanges, FlowSchedule, HopSummary, Lateness, SendReport, Transport};
 use std::net::SocketAddr;
 use std::time::Duration;

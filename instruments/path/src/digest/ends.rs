@@ -2,9 +2,9 @@
 
 use crate::facts::{DepartureFacts, SegmentFacts};
 use quaver_abi::wire::jitlat::Singleton;
-use quaver_analysis::distribution::Distribution;
-use quaver_analysis::distribution::distribution;
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::distribution::Distribution;
+use quaver_arrivals::distribution::distribution;
+use quaver_arrivals::path::direction::Direction;
 use quaver_path_flow::{StampSource, TransmitStamps};
 use quaver_path_record::{FlowOutcome, SegmentSummary};
 

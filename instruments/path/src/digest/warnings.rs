@@ -2,10 +2,10 @@
 
 use super::{KnownFlow, PathSummary};
 use crate::facts::SendingFacts;
-use quaver_analysis::path::clocks::ClockWarning;
-use quaver_analysis::path::direction::Direction;
-use quaver_analysis::path::offset::OffsetSource;
-use quaver_analysis::path::summary::Delay;
+use quaver_arrivals::path::clocks::ClockWarning;
+use quaver_arrivals::path::direction::Direction;
+use quaver_arrivals::path::offset::OffsetSource;
+use quaver_arrivals::path::summary::Delay;
 use quaver_store::manifest::Manifest;
 use quaver_view::Cell;
 
@@ -229,7 +229,7 @@ mod tests {
     };
     use crate::view::tests::{flow_facts, run};
     use quaver_abi::wire::jitlat::Singleton;
-    use quaver_analysis::path::direction::Direction;
+    use quaver_arrivals::path::direction::Direction;
 
     const MS: i64 = 1_000_000;
 

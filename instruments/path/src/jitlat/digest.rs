@@ -3,15 +3,15 @@
 mod run_log;
 mod test_log;
 
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 pub use run_log::run_log_header;
 pub use test_log::log_header;
 
 use crate::facts::{ChronyFacts, EndClock, FlowFacts, PathFacts, RoundTrip, StatedClock};
 use crate::jitlat_log::{Ending, LogHeader, NtpErrors, parse_date_line};
 use quaver_abi::wire::jitlat::{PROTO_TCP, PROTO_UDP, Singleton};
-use quaver_analysis::path::arrival::{Classified, Numbering, classify};
-use quaver_analysis::path::jitlat_figures::{FigureOptions, JitlatFigures, PageVersion, jitlat_figures};
+use quaver_arrivals::path::arrival::{Classified, Numbering, classify};
+use quaver_arrivals::path::jitlat_figures::{FigureOptions, JitlatFigures, PageVersion, jitlat_figures};
 use quaver_store::utc::rfc3339_utc;
 use std::num::NonZeroU32;
 

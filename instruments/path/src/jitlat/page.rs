@@ -10,8 +10,8 @@ mod golden;
 
 use crate::jitlat_log::{Ending, LogHeader};
 use quaver_abi::wire::jitlat::{PROTO_TCP, PROTO_UDP};
-use quaver_analysis::path::direction::Direction;
-use quaver_analysis::path::jitlat_figures::{JitlatFigures, PageVersion, PeriodFigures};
+use quaver_arrivals::path::direction::Direction;
+use quaver_arrivals::path::jitlat_figures::{JitlatFigures, PageVersion, PeriodFigures};
 
 /// Where a page's packets come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Optional lines of the header that are ours. A reader that does not know them sees comments.
 
 use crate::facts::{ChronyFacts, DepartureFacts};
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use std::fmt::{self, Write};
 
 /// How a test ended.

@@ -1,7 +1,7 @@
 //! What the manifest of a mesh tells. Each test is a run of its own below it.
 
-use quaver_analysis::distribution::Distribution;
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::distribution::Distribution;
+use quaver_arrivals::path::direction::Direction;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -15,7 +15,7 @@ use digest::{MeshDigest, TESTS, analyze};
 use facts::{MeshFacts, MeshTest, Pair};
 use hosts::MeshHost;
 use quaver_abi::wire::jitlat::Singleton;
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
 use quaver_instrument::args::DirectionName;

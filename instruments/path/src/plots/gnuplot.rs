@@ -4,7 +4,7 @@
 //! script, `set terminal qt persist` instead of the two first lines shows them in windows.
 
 use super::{Bars, DelayPlot, PathPlots};
-use quaver_analysis::path::histogram::Histogram;
+use quaver_arrivals::path::histogram::Histogram;
 use std::io::{self, Write};
 
 /// Name of the script.
@@ -130,7 +130,7 @@ fn delay_script(plots: &PathPlots<'_>, plot: DelayPlot, histogram: &Histogram) -
 fn burstiness_script(plots: &PathPlots<'_>) -> String {
     let data = quoted(&data_name(BURSTINESS));
     let mut out = head(plots, BURSTINESS, "burstiness", "time of arrival", "latency");
-    let delays = || plots.arrivals.iter().map(quaver_analysis::path::Arrival::delay_ns);
+    let delays = || plots.arrivals.iter().map(quaver_arrivals::path::Arrival::delay_ns);
     let format = time_format(delays().min().unwrap_or(0), delays().max().unwrap_or(0));
     out += &format!("set format x '%g s'\nset format y '{format}'\n");
     out += &format!("plot {data} using 1:2 with points pointtype 7 pointsize 0.3 title 'packets'");

@@ -6,10 +6,10 @@ mod terminal;
 
 pub(crate) use terminal::{binned, document, style};
 
-use quaver_analysis::path::Arrival;
-use quaver_analysis::path::burstiness::LeastSquares;
-use quaver_analysis::path::density::ReorderDensity;
-use quaver_analysis::path::histogram::Histogram;
+use quaver_arrivals::path::Arrival;
+use quaver_arrivals::path::burstiness::LeastSquares;
+use quaver_arrivals::path::density::ReorderDensity;
+use quaver_arrivals::path::histogram::Histogram;
 use std::collections::BTreeMap;
 
 /// The plots of one flow.
@@ -180,7 +180,7 @@ pub(super) mod example {
                 corrected: None,
                 pdv: Some(&self.pdv),
                 arrivals: &self.arrivals,
-                line: quaver_analysis::path::burstiness::burstiness(&self.arrivals),
+                line: quaver_arrivals::path::burstiness::burstiness(&self.arrivals),
                 loss_lengths: &self.loss_lengths,
                 duplication_lengths: &self.duplication_lengths,
                 density: Some(&self.density),

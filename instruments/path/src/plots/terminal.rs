@@ -1,7 +1,7 @@
 //! The plots of a path on a terminal.
 
 use super::{Bars, DelayPlot, PathPlots};
-use quaver_analysis::path::histogram::Histogram;
+use quaver_arrivals::path::histogram::Histogram;
 use quaver_view::{
     Axis, BarSeries, Binned, Chart, Colour, Data, Distribution, DistributionView, Document, Group, Quantity,
     Section, Series, Style, Xy,

@@ -1,7 +1,7 @@
 //! What no figure of a flow shows, in words: changes of the number of hops and of the DSCP, and copies that were not kept.
 
 use crate::dscp;
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_path_flow::{DscpChanges, HopChange, HopSummary, MOST_HOP_CHANGES};
 use quaver_path_record::FlowOutcome;
 use quaver_view::Cell;

@@ -3,10 +3,10 @@
 use crate::facts::{FollowedDrift, RollingFigures};
 use crate::tui::{LiveView, Totals, View, Way as ViewWay};
 use quaver_abi::wire::jitlat::{FLAG_INVALID, Singleton};
-use quaver_analysis::path::arrival::{Arrival, Numbering};
-use quaver_analysis::path::direction::Direction;
-use quaver_analysis::path::following::{Follower, Following};
-use quaver_analysis::path::rolling::{Figures, Rolling, RollingCounts, WINDOW};
+use quaver_arrivals::path::arrival::{Arrival, Numbering};
+use quaver_arrivals::path::direction::Direction;
+use quaver_arrivals::path::following::{Follower, Following};
+use quaver_arrivals::path::rolling::{Figures, Rolling, RollingCounts, WINDOW};
 use quaver_instrument::progress::Progress as Line;
 use quaver_instrument::results::to_stdout;
 use quaver_path_flow::{FlowSchedule, Received, Transport};

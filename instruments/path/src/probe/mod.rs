@@ -18,7 +18,7 @@ use crate::tui::{LiveView, NO_TERMINAL};
 use anyhow::Context;
 use live::Live;
 use quaver_abi::wire::jitlat::Singleton;
-use quaver_analysis::path::arrival::Numbering;
+use quaver_arrivals::path::arrival::Numbering;
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::{ExitCode, failure};

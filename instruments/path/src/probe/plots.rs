@@ -3,10 +3,10 @@
 use crate::args::ProbeArgs;
 use crate::digest::{FlowResults, PathDigest};
 use crate::plots::{self, DelayPlot, PathPlots, gnuplot};
-use quaver_analysis::path::Arrival;
-use quaver_analysis::path::arrival::{Classified, delays_ns};
-use quaver_analysis::path::histogram::{DEFAULT_BINS, Histogram};
-use quaver_analysis::path::variation::pdv_ns;
+use quaver_arrivals::path::Arrival;
+use quaver_arrivals::path::arrival::{Classified, delays_ns};
+use quaver_arrivals::path::histogram::{DEFAULT_BINS, Histogram};
+use quaver_arrivals::path::variation::pdv_ns;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::results::to_stdout;
 use std::fs::File;

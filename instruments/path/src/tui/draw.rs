@@ -3,7 +3,7 @@
 mod charts;
 
 use super::state::{Phase, Stage, Totals, View, Way};
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_screen::parts::{in_ascii, lines, right, text};
 use quaver_screen::{Buffer, Color, Key, Look, Moment, Picture, Rect, Style};
 use quaver_view::{Cell, bar};

@@ -1,8 +1,8 @@
 //! What the live view knows: plain data, changed by events and read by whoever draws.
 
 use super::series::Series;
-use quaver_analysis::path::direction::Direction;
-use quaver_analysis::path::rolling::Figures;
+use quaver_arrivals::path::direction::Direction;
+use quaver_arrivals::path::rolling::Figures;
 use quaver_path_record::Progress;
 use std::time::Duration;
 
@@ -212,8 +212,8 @@ impl PdvHistogram {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaver_analysis::path::arrival::Arrival;
-    use quaver_analysis::path::rolling::{Rolling, WINDOW};
+    use quaver_arrivals::path::arrival::Arrival;
+    use quaver_arrivals::path::rolling::{Rolling, WINDOW};
 
     fn way(direction: Direction) -> Way {
         Way::new(direction, direction == Direction::Down, 1_000_000, None)

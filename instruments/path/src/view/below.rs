@@ -3,7 +3,7 @@
 use super::metrics::{Metric, Metrics, framed, in_frame};
 use crate::digest::KnownFlow;
 use crate::facts::{DepartureFacts, SegmentFacts};
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_view::{Cell, Column, Section, Table, text};
 
 /// A flow's segments as one of its ends saw them.

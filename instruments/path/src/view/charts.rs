@@ -5,11 +5,11 @@ use super::grid::Grid;
 use super::{PathInput, way};
 use crate::digest::FlowResults;
 use crate::plots::binned;
-use quaver_analysis::path::Arrival;
-use quaver_analysis::path::arrival::{Classified, delays_ns};
-use quaver_analysis::path::direction::Direction;
-use quaver_analysis::path::histogram::{DEFAULT_BINS, Histogram};
-use quaver_analysis::path::variation::{ipdv, pdv_ns};
+use quaver_arrivals::path::Arrival;
+use quaver_arrivals::path::arrival::{Classified, delays_ns};
+use quaver_arrivals::path::direction::Direction;
+use quaver_arrivals::path::histogram::{DEFAULT_BINS, Histogram};
+use quaver_arrivals::path::variation::{ipdv, pdv_ns};
 use quaver_view::{
     Axis, Binned, Cell, Chart, Colour, Data, Distribution, DistributionView, Group, Quantity, Section,
     Series, Shown, Text, Xy, text,

@@ -2,7 +2,7 @@
 
 use crate::digest::PathSummary;
 use crate::facts::{ChronyFacts, EndClock};
-use quaver_analysis::path::offset::{Clocks, OffsetSource};
+use quaver_arrivals::path::offset::{Clocks, OffsetSource};
 use quaver_view::{Cell, Column, Section, Table, Text, text};
 
 /// What is known of the clocks; none where nothing is.

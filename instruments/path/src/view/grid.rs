@@ -1,9 +1,9 @@
 //! Delay over time, thinned to the least and the largest of each slice of time, which loses no spike.
 
 use crate::facts::FlowFacts;
-use quaver_analysis::path::Arrival;
-use quaver_analysis::path::arrival::Classified;
-use quaver_analysis::path::loss_pattern::loss_runs;
+use quaver_arrivals::path::Arrival;
+use quaver_arrivals::path::arrival::Classified;
+use quaver_arrivals::path::loss_pattern::loss_runs;
 use quaver_view::Numbers;
 
 /// Most slices of time; two flows of so many take 2.8 MB of the page where delays differ by less than 2 s.

@@ -3,8 +3,8 @@
 use super::metrics::{Metric, Metrics, duration};
 use super::way;
 use crate::digest::FlowResults;
-use quaver_analysis::path::bursts::BurstSummary;
-use quaver_analysis::path::gilbert::{Gilbert, GilbertElliottFit};
+use quaver_arrivals::path::bursts::BurstSummary;
+use quaver_arrivals::path::gilbert::{Gilbert, GilbertElliottFit};
 use quaver_view::{Block, Cell, Section, Shown, text};
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Tables of a path: a row is a metric, a column a direction or a percentile, and in the page each row names the document
 //! that defines it.
 
-use quaver_analysis::distribution::Distribution;
+use quaver_arrivals::distribution::Distribution;
 use quaver_view::{Cell, Column, Table};
 
 /// A metric: its name, and how its cell is made of what it is about.

@@ -13,10 +13,10 @@ mod rolling;
 use crate::digest::{FlowResults, PathSummary, RoundTripLoss};
 use crate::facts::FlowFacts;
 use metrics::{Fates, duration, spread_group, spreads};
-use quaver_analysis::path::Arrival;
-use quaver_analysis::path::arrival::Classified;
-use quaver_analysis::path::playout::Advice;
-use quaver_analysis::path::summary::Delay;
+use quaver_arrivals::path::Arrival;
+use quaver_arrivals::path::arrival::Classified;
+use quaver_arrivals::path::playout::Advice;
+use quaver_arrivals::path::summary::Delay;
 use quaver_instrument::facts::RunFacts;
 use quaver_view::{Block, Cell, Document, Section, Shown, Table, Text, text};
 

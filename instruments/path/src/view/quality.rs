@@ -4,8 +4,8 @@ use super::metrics::{Metric, Metrics, duration, framed, in_frame};
 use super::way;
 use crate::digest::{FlowResults, KnownFlow};
 use crate::facts::AchievedSchedule;
-use quaver_analysis::path::playout::Advice;
-use quaver_analysis::path::steps::ShiftCause;
+use quaver_arrivals::path::playout::Advice;
+use quaver_arrivals::path::steps::ShiftCause;
 use quaver_view::{Block, Cell, Column, Section, Table, text};
 
 /// Most shifts of the minimum delay that are listed for a flow.

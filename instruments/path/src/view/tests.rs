@@ -1,11 +1,11 @@
 use crate::digest::{PathDigest, digest};
 use crate::facts::{DepartureFacts, FlowFacts, PathFacts, RollingFigures, RoundTrip, SegmentFacts};
 use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, Singleton};
-use quaver_analysis::distribution::Distribution;
-use quaver_analysis::path::direction::Direction;
-use quaver_analysis::path::offset::OffsetSource;
-use quaver_analysis::path::playout::Advice;
-use quaver_analysis::path::summary::FlowSummary;
+use quaver_arrivals::distribution::Distribution;
+use quaver_arrivals::path::direction::Direction;
+use quaver_arrivals::path::offset::OffsetSource;
+use quaver_arrivals::path::playout::Advice;
+use quaver_arrivals::path::summary::FlowSummary;
 use quaver_instrument::facts::RunFacts;
 use quaver_view::{Binned, Block, Cell, Data, Plot, Row, Series, Style, Xy, plain};
 

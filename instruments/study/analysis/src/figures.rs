@@ -1,6 +1,6 @@
 //! Figures of one cell: percentiles and shares of ΔT, its histogram, and how it went over time.
 
-use quaver_analysis::distribution::distribution;
+use quaver_arrivals::distribution::distribution;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -2,8 +2,8 @@
 
 use super::{ClockStep, FlowKey};
 use quaver_abi::stamp::{Layer, StampClock};
-use quaver_analysis::path::rolling::RollingSummary;
-use quaver_analysis::rtp::{Interarrival, MediaClock, RtpKind, RtpSummary};
+use quaver_arrivals::path::rolling::RollingSummary;
+use quaver_arrivals::rtp::{Interarrival, MediaClock, RtpKind, RtpSummary};
 use serde::{Serialize, Serializer};
 
 /// How a quantity is spread, nanoseconds.

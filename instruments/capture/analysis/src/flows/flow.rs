@@ -7,7 +7,7 @@ use super::settings::{Room, TableSettings};
 use super::spread::Spread;
 use super::{FlowKey, FlowKind, NetworkFacts, Payload};
 use quaver_abi::stamp::PacketStamps;
-use quaver_analysis::rtp::{RollingRtp, RtpContext, RtpKind, RtpPacket, VideoTold, analyze_rtp};
+use quaver_arrivals::rtp::{RollingRtp, RtpContext, RtpKind, RtpPacket, VideoTold, analyze_rtp};
 
 /// A packet as flows take it.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use super::figures::PairFigures;
 use super::flow::Flow;
 use super::spread::Spread;
 use super::{FlowKey, FlowKind};
-use quaver_analysis::rtp::RtpPacket;
+use quaver_arrivals::rtp::RtpPacket;
 
 /// So many packets that both paths brought make a pair.
 const LEAST_PACKETS: u64 = 8;

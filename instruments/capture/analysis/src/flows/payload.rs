@@ -7,7 +7,7 @@ use quaver_abi::wire::rtp::{HEADER_BYTES as RTP_BYTES, RtpHeader};
 use quaver_abi::wire::stamp::time::TimestampFormat;
 use quaver_abi::wire::stamp::{Mode, PORT as STAMP_PORT, ReflectorPacket, SenderPacket};
 use quaver_abi::wire::stream::StreamHeader;
-use quaver_analysis::rtp::{RtpFields, RtpHeaderFields};
+use quaver_arrivals::rtp::{RtpFields, RtpHeaderFields};
 
 /// A sender's time is believed to be one where it lies this near to that of the capture: by chance one packet of a
 /// million looks so. Clocks farther apart are known by their ports alone.

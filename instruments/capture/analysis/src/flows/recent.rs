@@ -1,8 +1,8 @@
 //! The last seconds of a stream while a capture goes on. Whoever asks for figures each second gets a sliding window of ten.
 
 use super::figures::RecentFigures;
-use quaver_analysis::path::rolling::Figures;
-use quaver_analysis::path::voice::{CODECS, Codec, rate};
+use quaver_arrivals::path::rolling::Figures;
+use quaver_arrivals::path::voice::{CODECS, Codec, rate};
 use std::collections::VecDeque;
 
 /// Stretches between two looks that the window has.

@@ -3,10 +3,10 @@
 use super::figures::{DelayFigures, DelayKind, RecentFigures, SequenceCounts};
 use super::recent::Recent;
 use super::settings::Room;
-use quaver_analysis::path::Arrival;
-use quaver_analysis::path::direction::Direction;
-use quaver_analysis::path::offset::{Evidence, FlowTimes, timed};
-use quaver_analysis::path::rolling::Rolling;
+use quaver_arrivals::path::Arrival;
+use quaver_arrivals::path::direction::Direction;
+use quaver_arrivals::path::offset::{Evidence, FlowTimes, timed};
+use quaver_arrivals::path::rolling::Rolling;
 
 /// In a shorter time clocks drift apart by less than anybody asks for: 50 ppm make 0.25 ms.
 const LEAST_SPAN_NS: i64 = 5_000_000_000;

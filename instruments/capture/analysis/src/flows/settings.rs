@@ -1,6 +1,6 @@
 //! How much a table of flows may hold, and what its times are.
 
-use quaver_analysis::rtp::Tai;
+use quaver_arrivals::rtp::Tai;
 
 /// How much the table may hold, and what times are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

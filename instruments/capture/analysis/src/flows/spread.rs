@@ -1,7 +1,7 @@
 //! How a quantity is spread, in memory that does not grow with the number of its values.
 
 use super::figures::SpreadFigures;
-use quaver_analysis::path::rolling::SignedHistogram;
+use quaver_arrivals::path::rolling::SignedHistogram;
 
 /// Values in nanoseconds. Percentiles are right to 0.1 % of themselves; the rest is exact.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ use super::settings::{Room, TableSettings};
 use super::steps::{Held, Steps};
 use super::{FlowKey, FlowKind, FrameFacts, Payload, Tunnel};
 use quaver_abi::stamp::PacketStamps;
-use quaver_analysis::rtp::Tai;
+use quaver_arrivals::rtp::Tai;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
@@ -365,7 +365,7 @@ fn within_sources(
     if conversation.sources > MOST_SOURCES { FlowKey { kind: FlowKind::Other, id: None, ..key } } else { key }
 }
 
-fn ssrc(fields: &quaver_analysis::rtp::RtpFields) -> Option<u32> {
+fn ssrc(fields: &quaver_arrivals::rtp::RtpFields) -> Option<u32> {
     fields.header.and_then(|header| header.ssrc)
 }
 

@@ -13,7 +13,7 @@ use quaver_abi::stamp::{Layer, LayerStamp, PacketStamps, StampClock};
 use quaver_abi::wire::jitlat::TestPacket;
 use quaver_abi::wire::stamp::time::{ErrorEstimate, TimestampFormat};
 use quaver_abi::wire::stamp::{Mode, ReflectorPacket, SenderPacket};
-use quaver_analysis::rtp::{RtpFields, RtpHeaderFields, RtpKind};
+use quaver_arrivals::rtp::{RtpFields, RtpHeaderFields, RtpKind};
 use std::net::Ipv4Addr;
 
 const START_NS: i64 = 1_700_000_000_000_000_000;

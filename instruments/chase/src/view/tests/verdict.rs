@@ -1,7 +1,7 @@
 //! The first sentences of a page.
 
 use super::*;
-use quaver_analysis::gapped::SenderType;
+use quaver_arrivals::gapped::SenderType;
 
 #[test]
 fn nothing_received_gives_no_verdict() {

@@ -5,7 +5,7 @@ use crate::error::PathError;
 use crate::event::Progress;
 use crate::options::{ClientOptions, Directions};
 use crate::outcome::{RttProbe, TestOutcome};
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_path_flow::Received;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

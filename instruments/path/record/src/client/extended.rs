@@ -11,7 +11,7 @@ use crate::outcome::{Completion, Protocol, SenderSummary};
 use crate::source::SourceRequest;
 use quaver_abi::wire::extension::{CookieElement, ExtensionError, FlowElement, Kind, VERSION, field};
 use quaver_abi::wire::jitlat::{Command, PROTO_TCP, PROTO_UDP};
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_path_flow::{
     FlowSchedule, FlowSpec, LEAST_PACKET_BYTES, SESSION_TAG_BYTES, TestSocket, Transport,
 };

@@ -8,7 +8,7 @@ use crate::error::PathError;
 use crate::options::{ClientOptions, Directions};
 use crate::outcome::Completion;
 use quaver_abi::wire::jitlat::{Command, PROTO_TCP, PROTO_UDP, Singleton, Workorder};
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_path_flow::{
     FlowSchedule, ReceiveEnd, Received, StampSource, TestListener, TestSocket, Transport, prepare_receive,
 };

@@ -7,7 +7,7 @@ mod open_way;
 mod probes;
 mod source;
 
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 pub use source::{RemoteSource, SourceClient, request_source};
 
 use super::clocks::{self, PairKeeper};

@@ -22,7 +22,7 @@ use quaver_abi::wire::owamp::{
     AcceptSession, BLOCK_BYTES, FetchAck, FetchSession, LEAST_TEST_BYTES, PacketRecord, RequestSession,
     SkipRange, Slot, command, slot,
 };
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_clock::realtime_ns;
 use quaver_path_flow::{
     AcceptFrom, FlowError, FlowSchedule, FlowSpec, LatePolicy, ReceiveReport, Received, SendReport,

@@ -15,7 +15,7 @@ use quaver_abi::wire::owamp::{
     BLOCK_BYTES, FetchAck, FetchSession, RequestSession, SessionRecord, SkipRange, Slot, StopSessions,
     accept, command, slot,
 };
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_clock::realtime_ns;
 use quaver_path_flow::{
     AcceptFrom, FlowError, FlowSchedule, FlowSpec, ReceiveReport, Received, SendReport, TestSocket,

@@ -14,7 +14,7 @@ use quaver_abi::wire::owamp::{
     AcceptSession, BLOCK_BYTES, FetchSession, LEAST_TEST_BYTES, RequestSession, Slot, Start, StopSessions,
     accept, command,
 };
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_clock::realtime_ns;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -19,7 +19,7 @@ use quaver_abi::wire::extension::{
     CookieElement, FlowElement, Kind, LimitsElement, Refusal, TimeElement, VERSION, field,
 };
 use quaver_abi::wire::jitlat::{PROTO_TCP, PROTO_UDP};
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_clock::{monotonic_ns, realtime_ns};
 use quaver_path_flow::{
     FlowSchedule, FlowSpec, LEAST_PACKET_BYTES, SESSION_TAG_BYTES, TestListener, TestSocket, Transport,

@@ -16,7 +16,7 @@ use quaver_abi::wire::extension::Refusal;
 use quaver_abi::wire::jitlat::{
     Command, PROTO_TCP, PROTO_UDP, SINGLETON_BYTES, TEST_PACKET_BYTES, Workorder,
 };
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_path_flow::{
     AcceptFrom, FlowSchedule, FlowSpec, Received, TestListener, TestSocket, Transport, prepare_receive,
 };

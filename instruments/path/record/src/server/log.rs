@@ -58,7 +58,7 @@ impl<'a> Log<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaver_analysis::path::direction::Direction;
+    use quaver_arrivals::path::direction::Direction;
 
     #[test]
     fn floods_of_events_are_counted_and_hide_no_test() {

@@ -13,7 +13,7 @@ use crate::message::Body;
 use crate::outcome::Protocol;
 use quaver_abi::wire::extension::{COOKIE_BYTES, Kind, Refusal, VERSION};
 use quaver_abi::wire::jitlat::{Command, Workorder};
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_path_flow::{TestListener, TestSocket};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};

@@ -17,7 +17,7 @@ mod twamp;
 
 use super::auth::Key;
 use super::*;
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_path_flow::{FlowSchedule, Transport};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};

@@ -4,8 +4,8 @@ use crate::facts::{DepartureFacts, FlowFacts, PathFacts};
 use crate::jitlat_log::{Ending, LogFacts, LogHeader, NtpErrors, RttProbeTimes, date_line};
 use anyhow::Context;
 use quaver_abi::wire::jitlat::{Command, PROTO_TCP, PROTO_UDP};
-use quaver_analysis::path::clocks::{RttProbe, estimate};
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::clocks::{RttProbe, estimate};
+use quaver_arrivals::path::direction::Direction;
 use std::net::SocketAddr;
 
 /// The header of a log that is made at this time (nanoseconds since 1970).

@@ -3,8 +3,8 @@
 use crate::facts::ChronyFacts;
 use crate::jitlat_log::{Ending, LogFacts, LogHeader, NtpErrors, RttProbeTimes, date_line};
 use quaver_abi::wire::jitlat::{Command, PROTO_TCP, PROTO_UDP};
-use quaver_analysis::path::clocks::{RttProbe, estimate};
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::clocks::{RttProbe, estimate};
+use quaver_arrivals::path::direction::Direction;
 use quaver_path_flow::Transport;
 use quaver_path_record::{Completion, FlowOutcome, HostClocks, Protocol, TestOutcome};
 

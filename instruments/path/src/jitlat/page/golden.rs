@@ -4,7 +4,7 @@
 //! figure's numbers, which pass through a log file and the analysis before they come to the page.
 //!
 //! What the figures say of Jitlat's arithmetic, and sometimes against each other, stands in
-//! `quaver_analysis::path::jitlat_figures`; all of it is followed, so no figure needs an exception. Three things to
+//! `quaver_arrivals::path::jitlat_figures`; all of it is followed, so no figure needs an exception. Three things to
 //! know: in figures 16 and 17 packets are received at another mean rate than they are sent, though their delays
 //! differ by 1.5 ms in 20 s (one divides by the intervals, the other by the packets); figure 17 has two standard
 //! deviations of one distribution; figures 10 and 13 say `pecentile` where 7, 16 and 17 say `percentile`.

@@ -2,7 +2,7 @@
 
 use super::engineering::{four_digits, time};
 use super::{JitlatPage, NOTHING_ARRIVED, Origin, percent, percentiles, periods, regression};
-use quaver_analysis::path::jitlat_figures::{DelayFigures, PeriodFigures};
+use quaver_arrivals::path::jitlat_figures::{DelayFigures, PeriodFigures};
 
 /// The page under its head.
 pub(super) fn body(page: &JitlatPage<'_>) -> String {

@@ -4,7 +4,7 @@ use super::engineering::{four_digits, time, time_to_the_ns};
 use super::{JitlatPage, NOTHING_ARRIVED, percent, percentiles, periods, regression};
 use crate::facts::ChronyFacts;
 use crate::jitlat_log::{LogHeader, NtpErrors};
-use quaver_analysis::path::jitlat_figures::{DelayFigures, PeriodFigures, SpreadFigures};
+use quaver_arrivals::path::jitlat_figures::{DelayFigures, PeriodFigures, SpreadFigures};
 
 /// The page under its head. It ends with an empty line, as the figures do.
 pub(super) fn body(page: &JitlatPage<'_>) -> String {

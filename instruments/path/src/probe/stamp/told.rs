@@ -3,7 +3,7 @@
 use crate::facts::{AchievedSchedule, EndClock, FlowFacts, PathFacts, RoundTrip, SendingFacts};
 use crate::probe::facts::{clock_of, clock_steps, late_policy_name};
 use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, FLAG_UNSTAMPED, Singleton};
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_path_record::ClockEstimate;
 use quaver_path_record::stamp::{Numbered, SenderOptions, StampOutcome, StampPacket, StampReply};
 use quaver_view::Cell;
@@ -397,7 +397,7 @@ fn flow(outcome: &StampOutcome, options: &SenderOptions, direction: Direction) -
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use quaver_analysis::path::arrival::{Classified, Numbering, classify};
+    use quaver_arrivals::path::arrival::{Classified, Numbering, classify};
     use quaver_path_flow::StampSource;
 
     fn packet(sequence: u64, round_trip_ns: i64) -> StampPacket {

@@ -10,7 +10,7 @@ use crate::drive::{Happening, Signals};
 use crate::error::PathError;
 use crate::message::{Body, Message};
 use quaver_abi::wire::extension::{CookieElement, Kind};
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_path_flow::{ReceiveEnd, prepare_receive};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

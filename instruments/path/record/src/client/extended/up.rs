@@ -9,7 +9,7 @@ use crate::error::PathError;
 use crate::event::Progress;
 use crate::message::{Body, Message};
 use quaver_abi::wire::extension::{CookieElement, Kind};
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Runs the flow; what the server failed to do, if it did.

@@ -9,7 +9,7 @@ use crate::drive::Happening;
 use crate::message::Body;
 use crate::outcome::SenderSummary;
 use quaver_abi::wire::extension::Kind;
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_path_flow::{TestSocket, Transport};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

@@ -14,7 +14,7 @@ use crate::source::{SourceRequest, SourceSummary, StreamShape};
 use hdrhistogram::Histogram;
 use quaver_abi::record::SendRecord;
 use quaver_abi::wire::extension::{Kind, Refusal, SourceElement, VERSION, field};
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_clock::CounterSupport;
 use quaver_clock::realtime_ns;
 use quaver_path_flow::{Lateness, TestSocket, Transport};

@@ -9,7 +9,7 @@ use crate::message::Body;
 use crate::outcome::ReceiverSummary;
 use crate::room::Room;
 use quaver_abi::wire::extension::{Kind, MOST_SAMPLES, SAMPLE_BYTES};
-use quaver_analysis::path::direction::Direction;
+use quaver_arrivals::path::direction::Direction;
 use quaver_path_flow::{Received, TestSocket, Transport, prepare_receive};
 use rustix::net::{RecvFlags, recv};
 use std::sync::atomic::Ordering;
