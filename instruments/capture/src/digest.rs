@@ -86,8 +86,9 @@ fn digest(source: impl Read, name: String, layer: Option<Layer>) -> Result<Captu
             Some(layer) => stamps.get(layer).map(|stamp| stamp.time_ns),
             None => packet.time_ns,
         };
-        let facts = frames::decode(packet.link_type, packet.data, packet.original_length, packet.time_ns);
-        table.packet(time_ns, &stamps, &facts);
+        frames::decode(packet.link_type, packet.data, packet.original_length, packet.time_ns, |facts| {
+            table.packet(time_ns, &stamps, facts);
+        });
     }
     let (mut table, layer_word) =
         table.unwrap_or_else(|| (FlowTable::new(TableSettings::file(FILE_TIME)), FILE_TIME));

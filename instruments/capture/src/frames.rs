@@ -36,18 +36,39 @@ pub fn is_known(link_type: u16) -> bool {
     framed.contains(&link_type) || LINKS_RAW.contains(&link_type) || LINKS_PPP.contains(&link_type)
 }
 
-/// What a frame says. `data` are the bytes kept of `wire_octets`; `near_ns` is when it was captured, CLOCK_REALTIME.
-pub fn decode(link_type: u16, data: &[u8], wire_octets: u32, near_ns: Option<i64>) -> FrameFacts {
-    let network = slice(link_type, data).map(unwrapped).and_then(|mut packet| {
+/// Gives `take` what a frame says, or each datagram of a train. `data` are the bytes kept of `wire_octets`; `near_ns` is when the
+/// frame was captured, CLOCK_REALTIME.
+pub fn decode(
+    link_type: u16,
+    data: &[u8],
+    wire_octets: u32,
+    near_ns: Option<i64>,
+    mut take: impl FnMut(&FrameFacts),
+) {
+    let found = slice(link_type, data).map(unwrapped).and_then(|mut packet| {
         let mut tunnel = None;
         for _ in 0..MOST_TUNNELS {
             let inside = inside(&packet).map(|(through, inside)| (through, unwrapped(inside)));
             let Some((through, inside)) = inside.filter(|(_, inside)| inside.net.is_some()) else { break };
             (tunnel, packet) = (Some(through), inside);
         }
-        Some(NetworkFacts { tunnel, ..network(&packet, near_ns)? })
+        let (facts, carried) = network(&packet, near_ns)?;
+        Some((NetworkFacts { tunnel, ..facts }, carried))
     });
-    FrameFacts { octets: wire_octets, network }
+    let mut give = |octets, network, of_train| take(&FrameFacts { octets, network, of_train });
+    let Some((facts, carried)) = found else { return give(wire_octets, None, false) };
+    let ports = (facts.source_port.unwrap_or(0), facts.destination_port.unwrap_or(0));
+    let of = |octets: &[u8]| Payload::of(octets, octets.len() as u32, ports, near_ns);
+    let train = carried.filter(|_| !facts.fragment);
+    let train = train.and_then(|octets| Some((octets, facts.payload.train_octets(octets, of)?)));
+    let Some((octets, each)) = train else { return give(wire_octets, Some(facts), false) };
+    for (place, datagram) in octets.chunks(each).enumerate() {
+        let length = datagram.len() as u32;
+        let on_wire =
+            if place == 0 { wire_octets.saturating_sub((octets.len() - each) as u32) } else { length };
+        let network = NetworkFacts { payload_octets: Some(length), payload: of(datagram), ..facts };
+        give(on_wire, Some(network), place > 0);
+    }
 }
 
 fn slice(link_type: u16, data: &[u8]) -> Option<LaxSlicedPacket<'_>> {
@@ -161,7 +182,11 @@ fn inside<'a>(packet: &LaxSlicedPacket<'a>) -> Option<(Tunnel, LaxSlicedPacket<'
     }
 }
 
-fn network(packet: &LaxSlicedPacket<'_>, near_ns: Option<i64>) -> Option<NetworkFacts> {
+/// What is above the link, and as much as was kept of what a datagram of UDP carries.
+fn network<'a>(
+    packet: &LaxSlicedPacket<'a>,
+    near_ns: Option<i64>,
+) -> Option<(NetworkFacts, Option<&'a [u8]>)> {
     // Bytes behind the headers, as the lengths of IP have it.
     let claimed;
     let (source, destination, payload, part): (IpAddr, IpAddr, _, _) = match packet.net.as_ref()? {
@@ -195,14 +220,15 @@ fn network(packet: &LaxSlicedPacket<'_>, near_ns: Option<i64>) -> Option<Network
         payload_octets: None,
         payload: Payload::Other,
     };
+    let mut carried = None;
     match &packet.transport {
-        Some(TransportSlice::Udp(udp)) => datagram(&mut facts, udp.slice(), near_ns),
+        Some(TransportSlice::Udp(udp)) => carried = datagram(&mut facts, udp.slice(), near_ns),
         // The first part of a datagram has its header; the others have neither header nor ports.
         None if payload.fragmented
             && part.is_none_or(|part| part.first)
             && payload.ip_number == IpNumber::UDP =>
         {
-            datagram(&mut facts, payload.payload, near_ns);
+            carried = datagram(&mut facts, payload.payload, near_ns);
         }
         // Not by the library, which takes no header whose options were cut.
         _ if payload.ip_number == IpNumber::TCP && !payload.fragmented => {
@@ -211,7 +237,7 @@ fn network(packet: &LaxSlicedPacket<'_>, near_ns: Option<i64>) -> Option<Network
         }
         _ => {}
     }
-    Some(facts)
+    Some((facts, carried))
 }
 
 /// Which part of its datagram this is, by the extension headers of IPv6 (RFC 8200, section 4); none where no header
@@ -244,9 +270,9 @@ fn segment(facts: &mut NetworkFacts, octets: &[u8], length: Option<usize>) {
         length.zip(header).and_then(|(length, header)| u32::try_from(length.checked_sub(header)?).ok());
 }
 
-/// Reads a datagram from its header on, as much as was kept of it.
-fn datagram(facts: &mut NetworkFacts, octets: &[u8], near_ns: Option<i64>) {
-    let Some(header) = octets.first_chunk::<UDP_BYTES>() else { return };
+/// Reads a datagram from its header on, as much as was kept of it. Gives what it carries.
+fn datagram<'a>(facts: &mut NetworkFacts, octets: &'a [u8], near_ns: Option<i64>) -> Option<&'a [u8]> {
+    let header = octets.first_chunk::<UDP_BYTES>()?;
     let at = |place: usize| u16::from_be_bytes([header[place], header[place + 1]]);
     let (ports, length) = ((at(0), at(2)), usize::from(at(4)));
     let kept = &octets[UDP_BYTES..];
@@ -255,13 +281,23 @@ fn datagram(facts: &mut NetworkFacts, octets: &[u8], near_ns: Option<i64>) {
     facts.source_port = Some(ports.0);
     facts.destination_port = Some(ports.1);
     facts.payload_octets = Some(carried as u32);
-    facts.payload = Payload::of(&kept[..kept.len().min(carried)], carried as u32, ports, near_ns);
+    let kept = &kept[..kept.len().min(carried)];
+    facts.payload = Payload::of(kept, carried as u32, ports, near_ns);
+    Some(kept)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use etherparse::PacketBuilder;
+
+    /// What a frame of one datagram says.
+    fn decode(link_type: u16, data: &[u8], wire_octets: u32, near_ns: Option<i64>) -> FrameFacts {
+        let mut found = Vec::new();
+        super::decode(link_type, data, wire_octets, near_ns, |facts| found.push(*facts));
+        assert_eq!(found.len(), 1);
+        found[0]
+    }
 
     fn ends(facts: &FrameFacts) -> Option<(String, String, Option<u16>, Option<u32>)> {
         let network = facts.network?;
@@ -283,6 +319,20 @@ mod tests {
     fn decoded(link_type: u16, head: &[u8], rest: &[u8]) -> FrameFacts {
         let frame = [head, rest].concat();
         decode(link_type, &frame, frame.len() as u32, None)
+    }
+
+    #[test]
+    fn each_datagram_of_a_train_is_given() {
+        let audio =
+            |sequence: u8| [&[0x80, 0, 0, sequence, 0, 0, 0, sequence, 0, 0, 0, 7][..], &[1; 40]].concat();
+        let ip = ip_udp(&[audio(4), audio(5), audio(6)[..30].to_vec()].concat());
+        let mut given = Vec::new();
+        super::decode(LINK_RAW_IP, &ip, ip.len() as u32, None, |facts| {
+            let network = facts.network.unwrap();
+            let Payload::Rtp { sequence, .. } = network.payload else { panic!("{facts:?}") };
+            given.push((facts.octets, facts.of_train, network.payload_octets.unwrap(), sequence));
+        });
+        assert_eq!(given, [(28 + 52, false, 52, 4), (52, true, 52, 5), (30, true, 30, 6)]);
     }
 
     #[test]
@@ -427,9 +477,13 @@ mod tests {
             }
             frame.truncate(next(&mut random) as usize % (frame.len() + 1));
             let link = [0, 1, 12, 101, 108, 113, 228, 276][next(&mut random) as usize % 8];
-            let facts = decode(link, &frame, 2_000, Some(1_700_000_000_000_000_000));
-            let claimed = facts.network.and_then(|network| network.payload_octets);
-            assert!(claimed.is_none_or(|octets| octets <= 65_535));
+            let mut sum = 0;
+            super::decode(link, &frame, 2_000, Some(1_700_000_000_000_000_000), |facts| {
+                let claimed = facts.network.and_then(|network| network.payload_octets);
+                assert!(claimed.is_none_or(|octets| octets <= 65_535));
+                sum += facts.octets;
+            });
+            assert_eq!(sum, 2_000);
         }
     }
 
@@ -487,7 +541,10 @@ mod tests {
     #[test]
     fn what_is_no_ip() {
         let arp = [&[0xff; 12][..], &[8, 6], &[0, 1, 8, 0, 6, 4, 0, 1], &[0; 20]].concat();
-        assert_eq!(decode(LINK_ETHERNET, &arp, 42, None), FrameFacts { octets: 42, network: None });
+        assert_eq!(
+            decode(LINK_ETHERNET, &arp, 42, None),
+            FrameFacts { octets: 42, network: None, of_train: false }
+        );
         assert_eq!(decode(LINK_ETHERNET, &[], 0, None).network, None);
     }
 }

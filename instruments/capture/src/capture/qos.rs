@@ -24,9 +24,11 @@ impl Flows {
     }
 
     pub(super) fn packet(&mut self, link: LinkKind, frame: &Frame<'_>, stamps: &PacketStamps) {
-        let facts = frames::decode(link.link_type(), frame.data, frame.original_length, Some(frame.time_ns));
         let time_ns = stamps.get(self.layer).map(|stamp| stamp.time_ns);
-        self.table.packet(time_ns, stamps, &facts);
+        let (link_type, near_ns) = (link.link_type(), Some(frame.time_ns));
+        frames::decode(link_type, frame.data, frame.original_length, near_ns, |facts| {
+            self.table.packet(time_ns, stamps, facts);
+        });
     }
 
     pub(super) fn figures(&mut self) -> CaptureFigures {

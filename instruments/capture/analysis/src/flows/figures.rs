@@ -142,7 +142,7 @@ pub struct FlowFigures {
     /// Which.
     #[serde(flatten)]
     pub key: FlowKey,
-    /// Packets, copies included.
+    /// Packets, copies included; of a train (UDP_SEGMENT) each datagram.
     pub packets: u64,
     /// Bytes on the wire.
     pub octets: u64,
@@ -232,7 +232,7 @@ pub struct Departed {
 /// A capture.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CaptureFigures {
-    /// Packets: those of all flows, `without_network`, `beyond` and `departed`; while a capture goes on also those of
+    /// Packets, a train counting once: those of all flows, `without_network`, `beyond` and `departed`; while a capture goes on also those of
     /// which it is not decided yet what they are.
     pub packets: u64,
     /// Bytes on the wire.

@@ -37,6 +37,8 @@ pub struct FrameFacts {
     pub octets: u32,
     /// What is above the link; none of frames that carry no IP or cannot be decoded.
     pub network: Option<NetworkFacts>,
+    /// A further datagram of a train: of the frame before it, which counts once, and a packet of its flow.
+    pub of_train: bool,
 }
 
 /// What a packet is in, beside the network: the innermost, where there are several.

@@ -64,7 +64,49 @@ pub enum Payload {
     Other,
 }
 
+/// Bytes of the shortest header of those below.
+const LEAST_BYTES: usize = RTP_BYTES;
+
 impl Payload {
+    /// Bytes of each datagram of a train: a sender gives it to its kernel in one piece (UDP_SEGMENT), and it is cut apart behind the
+    /// place of capture, or a receiving kernel puts it together before (UDP_GRO). It is known by a second header with the next
+    /// number. None where `octets` are one datagram. `of` tells what bytes carry.
+    pub fn train_octets(&self, octets: &[u8], of: impl Fn(&[u8]) -> Self) -> Option<usize> {
+        // What the second header begins with, or has where the first has it.
+        let (at, known): (usize, [u8; 4]) = match self {
+            Self::Rtp { .. } => (8, *octets.get(8..)?.first_chunk()?),
+            Self::Probe(probe) => (8, probe.sequence.wrapping_add(1).to_be_bytes()),
+            Self::Stamp(probe) | Self::StampReply(probe) => (0, probe.sequence.wrapping_add(1).to_be_bytes()),
+            Self::Stream(_) | Self::Sentinel | Self::Other => return None,
+        };
+        let from = at + LEAST_BYTES;
+        memchr::memmem::find_iter(octets.get(from..)?, &known)
+            .map(|place| place + LEAST_BYTES)
+            .find(|place| self.is_before(&octets[*place..], &of))
+    }
+
+    /// Whether `octets` bear the number that follows this one in the same stream.
+    fn is_before(&self, octets: &[u8], of: impl Fn(&[u8]) -> Self) -> bool {
+        let follows = |before: &ProbeFacts, probe: &ProbeFacts| {
+            before.sequence.wrapping_add(1) == probe.sequence && before.session == probe.session
+        };
+        match self {
+            Self::Rtp { sequence, fields, .. } => {
+                let next = sequence.wrapping_add(1);
+                // Cheap, for an identifier may be zero as much else is.
+                octets.get(2..4) == Some(&next.to_be_bytes())
+                    && matches!(of(octets), Self::Rtp { sequence, fields: other, .. }
+                        if sequence == next && other.header.map(|header| header.ssrc) == fields.header.map(|header| header.ssrc))
+            }
+            Self::Probe(before) => matches!(of(octets), Self::Probe(probe) if follows(before, &probe)),
+            Self::Stamp(before) => matches!(of(octets), Self::Stamp(probe) if follows(before, &probe)),
+            Self::StampReply(before) => {
+                matches!(of(octets), Self::StampReply(probe) if follows(before, &probe))
+            }
+            Self::Stream(_) | Self::Sentinel | Self::Other => false,
+        }
+    }
+
     /// What the bytes of a datagram are. `near_ns` is when it was captured, CLOCK_REALTIME; without it test packets are
     /// known by their ports alone. `datagram_octets` is how long it was on the wire, of which `octets` may hold less.
     pub fn of(octets: &[u8], datagram_octets: u32, ports: (u16, u16), near_ns: Option<i64>) -> Self {

@@ -113,9 +113,13 @@ impl FlowTable {
     }
 
     fn take(&mut self, time_ns: Option<i64>, stamps: &PacketStamps, frame: &FrameFacts) {
-        self.span.take(time_ns, frame.octets);
-        self.layers.take(stamps);
-        self.stages.take(stamps);
+        if frame.of_train {
+            self.span.octets += u64::from(frame.octets);
+        } else {
+            self.span.take(time_ns, frame.octets);
+            self.layers.take(stamps);
+            self.stages.take(stamps);
+        }
         let Some(mut network) = frame.network else {
             count(&mut self.without_network, frame.octets);
             return;

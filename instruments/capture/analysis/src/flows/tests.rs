@@ -6,6 +6,7 @@ mod recent;
 mod room;
 mod rtp;
 mod steps;
+mod trains;
 
 use super::*;
 use proptest::prelude::*;
@@ -32,7 +33,7 @@ fn frame(port: u16, payload: Payload) -> FrameFacts {
         payload_octets: Some(58),
         payload,
     };
-    FrameFacts { octets: 100, network: Some(network) }
+    FrameFacts { octets: 100, network: Some(network), of_train: false }
 }
 
 fn rtp(sequence: u16, timestamp: u32, ssrc: u32) -> Payload {
@@ -221,7 +222,7 @@ fn beyond_the_limits_packets_are_counted_and_none_is_missing() {
     assert_eq!(of_flows + found.beyond.packets + found.without_network.packets, found.packets);
     let rtp = found.flows.iter().find(|flow| flow.key.kind == FlowKind::Rtp).unwrap();
     assert_eq!((rtp.rtp.as_ref().unwrap().packets, rtp.rtp_left_out), (20, 20));
-    let without = FrameFacts { octets: 60, network: None };
+    let without = FrameFacts { octets: 60, network: None, of_train: false };
     assert_eq!(figures([(0, without)]).without_network, Beyond { packets: 1, octets: 60 });
 }
 
