@@ -30,7 +30,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-noise", 1_078),
     ("quaver-path", 9_407),
     ("quaver-path-flow", 4_313),
-    ("quaver-path-record", 12_338),
+    ("quaver-path-record", 12_341),
     ("quaver-pcapng", 2_037),
     ("quaver-peers", 1_262),
     ("quaver-preload", 4_489),
@@ -49,7 +49,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-tune", 2_813),
     ("quaver-view", 5_646),
     ("quaver-waiting", 157),
-    ("quaver-watch", 8_286),
+    ("quaver-watch", 8_638),
 ];
 
 /// The budget of a crate, where it has one.

@@ -21,7 +21,8 @@ Examples:
 
 A trigger keeps the seconds around it as an incident, which names the cause of each late packet as a chase does.
 Waits for a CPU are counted for control groups and CPUs. The incident of a long one names what ran meanwhile.
-Needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE.")]
+Packets to reflectors of STAMP are counted, with losses and round trips, for the metrics.
+Receivers and threads need root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE; paths need nothing.")]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct WatchArgs {
     /// File of settings

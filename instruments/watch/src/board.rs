@@ -59,6 +59,24 @@ pub(crate) struct ThreadsState {
     pub(crate) memory_bytes: u64,
 }
 
+/// One path to a reflector. Counts never fall while the program runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct PathState {
+    pub(crate) watched: bool,
+    /// What is sent to where, or why nothing is.
+    pub(crate) words: String,
+    /// No reply has come for a while.
+    pub(crate) silent: bool,
+    pub(crate) sent: u64,
+    /// Packets without a reply within 3 s.
+    pub(crate) lost: u64,
+    /// Replies beyond the first.
+    pub(crate) duplicates: u64,
+    /// Round trips without the time that the reflector took, of first replies.
+    pub(crate) round_trip: Histogram,
+}
+
 /// What has triggers, by its name in the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
@@ -146,6 +164,7 @@ pub(crate) struct Figures {
     pub(crate) realtime_ns: i64,
     pub(crate) receivers: BTreeMap<String, ReceiverState>,
     pub(crate) threads: BTreeMap<String, ThreadsState>,
+    pub(crate) paths: BTreeMap<String, PathState>,
     /// By CPU and kind.
     pub(crate) cpus: CpuTimes,
     /// The newest last.
@@ -178,6 +197,7 @@ pub(crate) struct Board {
 struct Inner {
     receivers: BTreeMap<String, ReceiverState>,
     threads: BTreeMap<String, ThreadsState>,
+    paths: BTreeMap<String, PathState>,
     cpus: CpuTimes,
     asked: BTreeSet<String>,
     /// Of each receiver the incidents that somebody asked for and that wait to be written.
@@ -200,6 +220,11 @@ impl Board {
     /// Changes what is known of a table of threads.
     pub(crate) fn threads(&self, name: &str, change: impl FnOnce(&mut ThreadsState)) {
         change(self.lock().threads.entry(name.to_owned()).or_default());
+    }
+
+    /// Changes what is known of a path.
+    pub(crate) fn path(&self, name: &str, change: impl FnOnce(&mut PathState)) {
+        change(self.lock().paths.entry(name.to_owned()).or_default());
     }
 
     /// Changes what is known of CPUs.
@@ -230,17 +255,23 @@ impl Board {
         });
     }
 
-    /// Leaves these receivers and tables of threads. Counts of those that stay go on.
-    pub(crate) fn retain(&self, receivers: &BTreeSet<&str>, threads: &BTreeSet<&str>) {
+    /// Leaves these receivers, tables of threads and paths. Counts of those that stay go on.
+    pub(crate) fn retain(
+        &self,
+        receivers: &BTreeSet<&str>,
+        threads: &BTreeSet<&str>,
+        paths: &BTreeSet<&str>,
+    ) {
+        fn keep<T: Default>(states: &mut BTreeMap<String, T>, names: &BTreeSet<&str>) {
+            states.retain(|name, _| names.contains(name.as_str()));
+            for name in names {
+                states.entry((*name).to_owned()).or_default();
+            }
+        }
         let mut inner = self.lock();
-        inner.receivers.retain(|name, _| receivers.contains(name.as_str()));
-        inner.threads.retain(|name, _| threads.contains(name.as_str()));
-        for name in receivers {
-            inner.receivers.entry((*name).to_owned()).or_default();
-        }
-        for name in threads {
-            inner.threads.entry((*name).to_owned()).or_default();
-        }
+        keep(&mut inner.receivers, receivers);
+        keep(&mut inner.threads, threads);
+        keep(&mut inner.paths, paths);
     }
 
     /// Asks for an incident of a receiver, or of all that are watched now.
@@ -323,6 +354,7 @@ impl Board {
             realtime_ns: quaver_clock::realtime_ns(),
             receivers: inner.receivers.clone(),
             threads: inner.threads.clone(),
+            paths: inner.paths.clone(),
             cpus: inner.cpus.clone(),
             incidents: inner.incidents.clone(),
             cost: inner.cost,
@@ -347,7 +379,7 @@ mod tests {
     #[test]
     fn asking_reaches_one_receiver_or_all_and_each_once() {
         let board = Board::default();
-        board.retain(&["a", "b"].into(), &BTreeSet::new());
+        board.retain(&["a", "b"].into(), &BTreeSet::new(), &BTreeSet::new());
         assert!(board.ask(None).unwrap_err().to_string().contains("nothing is recorded now"));
         ["a", "b"].into_iter().for_each(|name| board.receiver(name, |state| state.watched = true));
         assert_eq!(board.ask(Some("a")).unwrap(), 1);
@@ -370,7 +402,7 @@ mod tests {
         let board = Board::default();
         board.receiver("a", |state| state.received = 7);
         board.receiver("b", |state| state.received = 8);
-        board.retain(&["a", "c"].into(), &BTreeSet::new());
+        board.retain(&["a", "c"].into(), &BTreeSet::new(), &BTreeSet::new());
         let receivers = board.read().receivers;
         assert_eq!(
             receivers.iter().map(|(name, state)| (name.as_str(), state.received)).collect::<Vec<_>>(),

@@ -18,6 +18,10 @@ pub(crate) const USUAL_SOCKET: &str = "/run/quaver/watch.sock";
 const MOST_RECEIVERS: usize = 16;
 /// Most tables of threads, which one BPF program tells apart.
 pub(crate) const MOST_TABLES: usize = 16;
+/// Most paths. Each has a thread of its own.
+const MOST_PATHS: usize = 16;
+/// The shortest time from one packet of a path to the next.
+const LEAST_EVERY: Duration = Duration::from_millis(10);
 /// The shortest wait that may be a trigger: a switch of threads takes microseconds.
 const LEAST_WAIT: Duration = Duration::from_micros(10);
 /// Longest part of a window, before or after its trigger.
@@ -48,6 +52,8 @@ pub(crate) struct Settings {
     pub(crate) receivers: Vec<ReceiverSettings>,
     #[serde(default)]
     pub(crate) threads: Vec<ThreadsSettings>,
+    #[serde(default, rename = "path")]
+    pub(crate) paths: Vec<PathSettings>,
 }
 
 /// What an incident holds.
@@ -175,6 +181,30 @@ pub(crate) struct ThreadsSettings {
     pub(crate) lock: Option<Duration>,
 }
 
+/// A path to a reflector of STAMP.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PathSettings {
+    pub(crate) name: String,
+    /// Name or address of the reflector's host.
+    pub(crate) host: String,
+    #[serde(default = "usual_port")]
+    pub(crate) port: u16,
+    /// Time from one packet to the next.
+    #[serde(default = "usual_every", deserialize_with = "duration")]
+    pub(crate) every: Duration,
+    #[serde(default)]
+    pub(crate) dscp: u8,
+}
+
+fn usual_port() -> u16 {
+    quaver_abi::wire::stamp::PORT
+}
+
+fn usual_every() -> Duration {
+    Duration::from_millis(100)
+}
+
 fn usual_directory() -> PathBuf {
     "/var/lib/quaver/watch".into()
 }
@@ -231,10 +261,13 @@ impl Settings {
         if disk_mib == 0 || incidents_an_hour == 0 || cpu_percent.is_nan() || cpu_percent <= 0.0 {
             return Err("limits: disk_mib, incidents_an_hour and cpu_percent must be above 0".to_owned());
         }
-        let counts = (self.receivers.len(), self.threads.len());
-        if (counts == (0, 0) && self.cpus.is_none()) || counts.0 > MOST_RECEIVERS || counts.1 > MOST_TABLES {
+        let counts = [self.receivers.len(), self.threads.len(), self.paths.len()];
+        let most = [MOST_RECEIVERS, MOST_TABLES, MOST_PATHS];
+        let too_many = counts.iter().zip(most).any(|(count, most)| *count > most);
+        if (counts == [0; 3] && self.cpus.is_none()) || too_many {
             return Err(format!(
-                "name something to watch: up to {MOST_RECEIVERS} tables [[receiver]], and up to {MOST_TABLES} tables [[threads]], or cpus"
+                "name something to watch: up to {MOST_RECEIVERS} tables [[receiver]], up to {MOST_TABLES} tables [[threads]] and up to \
+                 {MOST_PATHS} tables [[path]], or cpus"
             ));
         }
         if self.cpus.as_ref().is_some_and(Vec::is_empty) {
@@ -244,7 +277,8 @@ impl Settings {
         self.judge_access()?;
         self.receivers.iter().try_for_each(ReceiverSettings::judge)?;
         self.threads.iter().try_for_each(ThreadsSettings::judge)?;
-        if self.names().collect::<BTreeSet<&str>>().len() < counts.0 + counts.1 {
+        self.paths.iter().try_for_each(PathSettings::judge)?;
+        if self.names().collect::<BTreeSet<&str>>().len() < counts.iter().sum() {
             return Err("two tables have the same name".to_owned());
         }
         Ok(())
@@ -271,7 +305,8 @@ impl Settings {
     /// Names of all that is watched.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let receivers = self.receivers.iter().map(|receiver| receiver.name.as_str());
-        receivers.chain(self.threads.iter().map(|table| table.name.as_str()))
+        let paths = self.paths.iter().map(|path| path.name.as_str());
+        receivers.chain(self.threads.iter().map(|table| table.name.as_str())).chain(paths)
     }
 }
 
@@ -370,6 +405,20 @@ impl ReceiverSettings {
     }
 }
 
+impl PathSettings {
+    fn judge(&self) -> Result<(), String> {
+        judge_name("path", &self.name)?;
+        let fail = |what: &str| Err(format!("path `{}`: {what}", self.name));
+        if self.host.is_empty() || self.port == 0 {
+            return fail("host is a name or an address, and port is above 0");
+        }
+        if self.every < LEAST_EVERY || self.dscp > 63 {
+            return fail("every must be 10ms or more, and dscp 0 to 63");
+        }
+        Ok(())
+    }
+}
+
 /// Makes a directory and those above it.
 pub(crate) fn make_directory(path: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(path).with_context(|| format!("make directory {}", path.display()))
@@ -386,17 +435,24 @@ mod tests {
         let example = Settings::parse(EXAMPLE).unwrap();
         let least = Settings::parse(LEAST).unwrap();
         assert_eq!(
-            Settings { receivers: Vec::new(), threads: Vec::new(), ..example.clone() },
+            Settings { receivers: Vec::new(), threads: Vec::new(), paths: Vec::new(), ..example.clone() },
             Settings { receivers: Vec::new(), ..least }
         );
         assert_eq!(example.threads[0].wait, Some(Duration::from_millis(20)));
         assert_eq!(example.receivers[0].late_ns(), Some(5_000_000));
+        let path = Settings::parse("[[path]]\nname = 'a'\nhost = '192.0.2.7'\n").unwrap().paths.remove(0);
+        assert_eq!(PathSettings { name: "studio-b".to_owned(), ..path }, example.paths[0]);
     }
 
     #[test]
     fn what_makes_no_sense_is_refused_with_what_to_change() {
         let cases = [
             ("", "something to watch"),
+            ("[[path]]\nname='a'", "missing field `host`"),
+            ("[[path]]\nname='a'\nhost=''", "a name or an address"),
+            ("[[path]]\nname='a'\nhost='b'\nevery='9ms'", "10ms or more"),
+            ("[[path]]\nname='a'\nhost='b'\ndscp=64", "0 to 63"),
+            ("[[path]]\nname='a'\nhost='b'\n[[threads]]\nname='a'\ncpus='0'", "same name"),
             ("[[threads]]\nname='a'", "which threads"),
             ("[[threads]]\nname='a'\ncpus='2-'", "2-"),
             ("[[threads]]\nname='a'\ngroup='audio'", "is the directory"),

@@ -5,6 +5,7 @@ use crate::config::{Settings, make_directory};
 use crate::cpus;
 use crate::incident::{Hook, Keeper};
 use crate::outbox::Outbox;
+use crate::paths::PathWatch;
 use crate::receiver::Watchman;
 use crate::serve;
 use crate::threads::ThreadsWatch;
@@ -175,7 +176,7 @@ fn give_memory_back() {
     }
 }
 
-/// The threads of all receivers, and the one that watches threads.
+/// The threads of all receivers and paths, and the one that watches threads.
 struct Team {
     end: Interrupt,
     threads: Vec<JoinHandle<()>>,
@@ -184,7 +185,8 @@ struct Team {
 impl Team {
     fn start(settings: &Arc<Settings>, board: &Arc<Board>, outbox: &Arc<Outbox>) -> anyhow::Result<Self> {
         let receivers = settings.receivers.iter().map(|receiver| receiver.name.as_str()).collect();
-        board.retain(&receivers, &settings.threads.iter().map(|table| table.name.as_str()).collect());
+        let tables = settings.threads.iter().map(|table| table.name.as_str()).collect();
+        board.retain(&receivers, &tables, &settings.paths.iter().map(|path| path.name.as_str()).collect());
         let end = Interrupt::default();
         let start = |receiver: &crate::config::ReceiverSettings| {
             let watchman = Watchman {
@@ -197,6 +199,10 @@ impl Team {
             quaver_waiting::start("watch-receiver", move || watchman.run())
         };
         let mut threads = settings.receivers.iter().map(start).collect::<Result<Vec<_>, _>>()?;
+        for path in settings.paths.clone() {
+            let watch = PathWatch { settings: path, board: Arc::clone(board), end: end.clone() };
+            threads.push(quaver_waiting::start("watch-path", move || watch.run())?);
+        }
         if !settings.threads.is_empty() {
             let watch = ThreadsWatch {
                 all: Arc::clone(settings),

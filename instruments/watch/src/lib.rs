@@ -1,4 +1,4 @@
-//! `quaver watch`: receivers and threads watched all the time; what a trigger finds is kept as an incident, a run like any other.
+//! `quaver watch`: receivers, threads and paths watched all the time; what a trigger finds is kept as an incident, a run like any other.
 
 mod args;
 mod board;
@@ -11,6 +11,7 @@ mod histogram;
 mod incident;
 mod judge;
 mod outbox;
+mod paths;
 mod receiver;
 mod serve;
 mod threads;
@@ -25,7 +26,7 @@ pub static INSTRUMENT: Instrument = Instrument {
     verbs: &[
         verb!(
             "watch",
-            "Watch receivers and threads, and keep an incident of each glitch, with its cause",
+            "Watch receivers, threads and paths, and keep an incident of each glitch, with its cause",
             args::WatchArgs,
             args::run
         ),

@@ -29,7 +29,7 @@ const MAY_IMPORT: &[(&str, &[&str], &[&str])] = &[
     ),
     ("instruments/sync", &["core", "simulator/dvfs"], &["testbed"]),
     ("instruments/tune", &["core", "instruments/chase", "instruments/noise"], &["testbed"]),
-    ("instruments/watch", &["core", "instruments/chase"], &["testbed"]),
+    ("instruments/watch", &["core", "instruments/chase", "instruments/path"], &["testbed"]),
     ("instruments", &["core"], &["testbed"]),
     ("recorders", &["core/abi", "simulator/trace"], &["instruments/sync/store"]),
     (

@@ -219,7 +219,7 @@ impl Follower {
                 }
             }
             StampProgress::Answered { packet, reflected, first } => self.take(packet, reflected, first),
-            StampProgress::Tick => {}
+            StampProgress::Tick { .. } => {}
         }
         if self.up.len() >= BATCH || self.handed.elapsed() >= BATCH_EVERY {
             self.hand_over();

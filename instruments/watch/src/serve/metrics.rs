@@ -4,7 +4,7 @@
 //! numbers of CPUs and what had one before; nothing else.
 
 use super::families::{Family, Kind, Rows, seconds};
-use super::waits;
+use super::{paths, waits};
 use crate::board::{Cost, Figures, ReceiverState};
 use crate::cpus::{CpuTimes, KINDS, Times};
 use crate::histogram::Histogram;
@@ -12,11 +12,12 @@ use crate::judge::Reason;
 
 /// All of them.
 pub(super) fn families(figures: &Figures) -> Vec<Family> {
-    let Figures { receivers, threads, cpus, cost, .. } = figures;
+    let Figures { receivers, threads, paths: watched, cpus, cost, .. } = figures;
     let of = Rows { label: "receiver", states: receivers };
     let mut all = packets(&of);
     all.extend(incidents(&of));
     all.extend(waits::families(threads));
+    all.extend(paths::families(watched));
     all.extend(times(cpus));
     all.extend(own(&of, cost));
     all
@@ -195,6 +196,10 @@ mod tests {
             state.outcomes.folded.insert("cfs-preempt".to_owned(), 1);
             state.outcomes.explained_ns.insert("cfs-preempt".to_owned(), 1_500_000_000);
         });
+        board.path("studio-b", |state| {
+            (state.silent, state.sent, state.lost) = (true, 40, 3);
+            state.round_trip.add(1_500_000);
+        });
         openmetrics::page(&families(&board.read()))
     }
 
@@ -247,6 +252,11 @@ for family in parse(sys.stdin.read()):
             "gauge quaver_watch_held_seconds receiver=studio-1 4.5",
             "gauge quaver_watch_disk_bytes  0.0",
             "gauge quaver_watch_threads_watched threads=encoder 0.0",
+            "gauge quaver_watch_path_silent path=studio-b 1.0",
+            "counter quaver_watch_path_packets_total path=studio-b 40.0",
+            "counter quaver_watch_path_lost_packets_total path=studio-b 3.0",
+            "histogram quaver_watch_path_round_trip_seconds_bucket le=0.001,path=studio-b 0.0",
+            "histogram quaver_watch_path_round_trip_seconds_bucket le=0.002,path=studio-b 1.0",
             "histogram quaver_watch_wait_seconds_bucket after=idle,le=+Inf,threads=encoder 0.0",
             "histogram quaver_watch_wait_seconds_bucket after=program,le=0.002,threads=encoder 2.0",
             "histogram quaver_watch_wait_seconds_sum after=program,threads=encoder 3.001505",

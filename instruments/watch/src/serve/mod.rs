@@ -4,6 +4,7 @@ mod access;
 mod families;
 mod metrics;
 mod openmetrics;
+mod paths;
 mod protobuf;
 mod status;
 mod waits;

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 /// The page.
 pub(super) fn page(figures: &Figures) -> String {
-    let Figures { receivers, threads, cost, .. } = figures;
+    let Figures { receivers, threads, paths, cost, .. } = figures;
     let mut out = String::new();
     for (name, state) in receivers {
         let held = if state.watched {
@@ -46,6 +46,13 @@ pub(super) fn page(figures: &Figures) -> String {
             Cell::several(state.outcomes.suppressed, "trigger")
         );
         losses(&mut out, state.records_lost, &state.outcomes);
+    }
+    for (name, state) in paths {
+        let watched = if state.watched { "probed" } else { "not probed" };
+        let silent = if state.silent { "; no reply comes" } else { "" };
+        let sent = Cell::several(state.sent, "packet");
+        let _ = writeln!(out, "{name}: {watched}: {}{silent}", state.words);
+        let _ = writeln!(out, "  {sent}, {} lost", Cell::Count(state.lost));
     }
     let _ = writeln!(
         out,

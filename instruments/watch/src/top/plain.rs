@@ -46,6 +46,12 @@ pub(super) fn lines(history: &History) -> String {
             Cell::Count(incidents(&state.outcomes)),
         );
     }
+    for (name, state) in &now.paths {
+        let sent = Cell::several(state.sent, "packet");
+        let silent = if state.silent { "; no reply comes" } else { "" };
+        let (time, words, lost) = (time_of_day(now.realtime_ns), &state.words, Cell::Count(state.lost));
+        let _ = writeln!(out, "{time} {name}: {words}; {sent} and {lost} lost so far{silent}");
+    }
     let before_ns = if history.most_back() > 0 {
         history.at(1).map_or(0, |figures| figures.realtime_ns)
     } else {

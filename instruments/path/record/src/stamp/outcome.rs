@@ -89,7 +89,10 @@ pub enum StampProgress<'a> {
         first: bool,
     },
     /// Time passes; told every 50 ms or more often.
-    Tick,
+    Tick {
+        /// Packets that have been sent.
+        sent: u64,
+    },
 }
 
 /// Where the reflector saw a packet come from and arrive.

@@ -160,7 +160,7 @@ impl Session<'_> {
         loop {
             self.drain(&mut buffer);
             clocks.tick();
-            (self.watch)(StampProgress::Tick);
+            (self.watch)(StampProgress::Tick { sent: self.outcome.sent });
             if stop.load(Ordering::Relaxed) || self.ended {
                 break;
             }

@@ -1,0 +1,300 @@
+//! Paths to reflectors of STAMP (RFC 8762), which a session probes for as long as the watch runs.
+
+use crate::board::{Board, PathState};
+use crate::config::PathSettings;
+use quaver_clock::monotonic_ns;
+use quaver_instrument::interrupt::Interrupt;
+use quaver_path_record::stamp::{SenderOptions, StampPacket, StampProgress, send_session};
+use quaver_view::Cell;
+use std::collections::VecDeque;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A reply that takes longer counts as lost (RFC 7680, section 3.1.3: the waiting time).
+const WAITING_NS: u64 = 3_000_000_000;
+/// Replies that came in time have been read after this: a session looks for them every 50 ms.
+const READING_NS: u64 = 200_000_000;
+/// A path is silent without a reply for so long, and for so many packets.
+const SILENCE_NS: u64 = 5_000_000_000;
+const SILENT_PACKETS: u64 = 10;
+/// A session of a silent path is given up after so long: its host's name may have another address by then.
+const GIVEN_UP_NS: u64 = 60_000_000_000;
+/// Time from a session that could not begin, or was given up, to the next.
+const AGAIN: Duration = Duration::from_secs(10);
+/// Longest sleep without a look at whether the watch ends.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The thread of one path.
+pub(crate) struct PathWatch {
+    pub(crate) settings: PathSettings,
+    pub(crate) board: Arc<Board>,
+    pub(crate) end: Interrupt,
+}
+
+impl PathWatch {
+    /// Sends until the watch ends.
+    pub(crate) fn run(&self) {
+        let mut said = String::new();
+        let mut silence = Silence::begin(now_ns(), self.settings.every.as_nanos() as u64);
+        while !self.end.requested() {
+            let words = match self.target().and_then(|target| self.session(target, &mut silence)) {
+                Ok(()) => continue,
+                Err(words) => words,
+            };
+            self.change(|state| (state.watched, state.words) = (false, words.clone()));
+            if words != said {
+                self.tell(&words);
+                said = words;
+            }
+            let until_ns = monotonic_ns().saturating_add(AGAIN.as_nanos() as i64);
+            while !self.end.requested() && monotonic_ns() < until_ns {
+                std::thread::sleep(LOOK);
+            }
+        }
+        self.change(|state| state.watched = false);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut PathState)) {
+        self.board.path(&self.settings.name, change);
+    }
+
+    fn tell(&self, words: &str) {
+        quaver_instrument::tell!("quaver watch: {}: {words}", self.settings.name);
+    }
+
+    fn target(&self) -> Result<SocketAddr, String> {
+        let PathSettings { host, port, .. } = &self.settings;
+        let found = (host.as_str(), *port).to_socket_addrs();
+        let first = found.map_err(|error| format!("find the address of {host}: {error}"))?.next();
+        first.ok_or_else(|| format!("{host} has no address"))
+    }
+
+    /// A session, until the watch ends or the path has been silent for long.
+    fn session(&self, target: SocketAddr, silence: &mut Silence) -> Result<(), String> {
+        let began_ns = now_ns();
+        let options = SenderOptions {
+            count: None,
+            period_ns: self.settings.every.as_nanos() as u64,
+            dscp: self.settings.dscp,
+            loss_timeout_ns: WAITING_NS,
+            keep_packets: false,
+            ..SenderOptions::new(target)
+        };
+        let stop = AtomicBool::new(false);
+        let mut fates = Fates::default();
+        let outcome = send_session(&options, &stop, &mut |progress| match progress {
+            StampProgress::Started { local, target, packet_bytes } => {
+                let every = Cell::Duration(self.settings.every.as_nanos() as i64);
+                let words = format!("{packet_bytes} bytes every {every} from {local} to {target}");
+                self.change(|state| (state.watched, state.words) = (true, words));
+            }
+            StampProgress::Answered { packet, first: true, .. } => {
+                fates.answered(packet.sequence);
+                if let Some(time) = silence.reply(now_ns()) {
+                    self.tell(&format!("replies come again, after {:.1} s without", time.as_secs_f64()));
+                }
+                self.change(|state| state.take(packet));
+            }
+            StampProgress::Answered { .. } => self.change(|state| state.duplicates += 1),
+            StampProgress::Tick { sent } => {
+                let now_ns = now_ns();
+                let (new, lost) = fates.sent(sent, now_ns);
+                if silence.look(now_ns) {
+                    let words = "no reply has come for 5 s or longer; look at the reflector and the way to it and back";
+                    self.tell(words);
+                }
+                if new + lost > 0 || silence.told {
+                    let silent = silence.told;
+                    self.change(|state| {
+                        (state.sent, state.lost, state.silent) =
+                            (state.sent + new, state.lost + lost, silent);
+                    });
+                }
+                if self.end.requested() || silence.is_given_up(began_ns, now_ns) {
+                    stop.store(true, Ordering::Relaxed);
+                }
+            }
+        });
+        outcome.map_err(|error| error.to_string())?;
+        if self.end.requested() { Ok(()) } else { Err(format!("no reply from {target} for a minute")) }
+    }
+}
+
+fn now_ns() -> u64 {
+    monotonic_ns().unsigned_abs()
+}
+
+impl PathState {
+    fn take(&mut self, packet: &StampPacket) {
+        self.silent = false;
+        let round_trip = packet.reply.map(|reply| reply.round_trip_ns(packet.t1_ns));
+        // Below zero, one of the reflector's times is not that of the packet.
+        if let Some(ns) = round_trip.and_then(|ns| u64::try_from(ns).ok()) {
+            self.round_trip.add(ns);
+        }
+    }
+}
+
+/// Packets of a session of which it is not decided whether they were lost.
+#[derive(Debug, Default)]
+struct Fates {
+    /// Number of the first of them.
+    first: u64,
+    /// Whether each has its reply.
+    answered: VecDeque<bool>,
+    /// Instants, and how many packets had been sent by then.
+    sent: VecDeque<(u64, u64)>,
+    /// As of the last look.
+    count: u64,
+}
+
+impl Fates {
+    fn answered(&mut self, number: u64) {
+        let Some(place) = number.checked_sub(self.first) else { return };
+        // The look that tells of its sending may come later.
+        self.reach(number + 1);
+        self.answered[place as usize] = true;
+    }
+
+    fn reach(&mut self, count: u64) {
+        let length = count.saturating_sub(self.first) as usize;
+        self.answered.resize(length.max(self.answered.len()), false);
+    }
+
+    /// So many packets have been sent by now: how many of them are new, and how many are known to be lost by now.
+    fn sent(&mut self, count: u64, now_ns: u64) -> (u64, u64) {
+        let new = count - self.count;
+        if new > 0 {
+            self.count = count;
+            self.sent.push_back((now_ns, count));
+            self.reach(count);
+        }
+        let mut lost = 0;
+        let is_over = |sent_ns: u64| now_ns.saturating_sub(sent_ns) > WAITING_NS + READING_NS;
+        while let Some(&(_, count)) = self.sent.front().filter(|(sent_ns, _)| is_over(*sent_ns)) {
+            self.sent.pop_front();
+            let decided = (count - self.first) as usize;
+            lost += self.answered.drain(..decided).filter(|answered| !answered).count() as u64;
+            self.first = count;
+        }
+        (new, lost)
+    }
+}
+
+/// How long no reply has come.
+#[derive(Debug)]
+struct Silence {
+    last_ns: u64,
+    least_ns: u64,
+    told: bool,
+}
+
+impl Silence {
+    fn begin(now_ns: u64, every_ns: u64) -> Self {
+        let least_ns = SILENCE_NS.max(every_ns.saturating_mul(SILENT_PACKETS));
+        Self { last_ns: now_ns, least_ns, told: false }
+    }
+
+    /// A reply came; after how long, where that was told.
+    fn reply(&mut self, now_ns: u64) -> Option<Duration> {
+        let quiet_ns = now_ns.saturating_sub(self.last_ns);
+        self.last_ns = now_ns;
+        std::mem::take(&mut self.told).then(|| Duration::from_nanos(quiet_ns))
+    }
+
+    /// Whether it is to be told now.
+    fn look(&mut self, now_ns: u64) -> bool {
+        let silent = now_ns.saturating_sub(self.last_ns) > self.least_ns;
+        silent && !std::mem::replace(&mut self.told, true)
+    }
+
+    /// Whether it has lasted for a session's time.
+    fn is_given_up(&self, began_ns: u64, now_ns: u64) -> bool {
+        now_ns.saturating_sub(began_ns.max(self.last_ns)) > self.least_ns + GIVEN_UP_NS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaver_path_record::stamp::{ReflectorEvent, ReflectorOptions, reflect};
+    use std::net::Ipv4Addr;
+    use std::sync::mpsc::channel;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_packet_is_lost_where_its_time_is_over_and_no_reply_came() {
+        let mut fates = Fates::default();
+        // One packet each 100 ms. Of ten, 3, 4 and 7 have no reply; that to 9 is heard before the sending is.
+        let mut lost = Vec::new();
+        for number in 0..=60u64 {
+            if number < 10 && ![3, 4, 7].contains(&number) {
+                fates.answered(number);
+            }
+            let (new, now_lost) = fates.sent((number + 1).min(10), 100 * MS * number);
+            assert_eq!(new, u64::from(number < 10), "{number}");
+            lost.push(now_lost);
+        }
+        let when: Vec<usize> = (0..lost.len()).filter(|look| lost[*look] > 0).collect();
+        assert_eq!((when, lost.iter().sum::<u64>()), (vec![36, 37, 40], 3));
+        assert!(fates.answered.is_empty() && fates.sent.is_empty());
+        fates.answered(3);
+        assert!(fates.answered.is_empty(), "decided before");
+    }
+
+    #[test]
+    fn a_silent_path_is_told_once_and_that_it_answers_again() {
+        let mut silence = Silence::begin(0, 100 * MS);
+        let looks: Vec<bool> = (0..8).map(|second| silence.look(1_000 * MS * second)).collect();
+        assert_eq!(looks.iter().position(|told| *told), Some(6));
+        assert_eq!(looks.iter().filter(|told| **told).count(), 1);
+        assert!(!silence.is_given_up(0, 65_000 * MS) && silence.is_given_up(0, 65_001 * MS));
+        assert!(!silence.is_given_up(9_000 * MS, 70_000 * MS), "the next session has a minute too");
+        assert_eq!(silence.reply(7_500 * MS), Some(Duration::from_millis(7_500)));
+        assert_eq!(silence.reply(7_600 * MS), None);
+        // A packet a second: ten of them are waited for.
+        let mut rare = Silence::begin(0, 1_000 * MS);
+        assert!(!rare.look(10_000 * MS) && rare.look(10_001 * MS));
+    }
+
+    #[test]
+    fn packets_to_a_reflector_count_until_the_watch_ends() {
+        let stop = AtomicBool::new(false);
+        let (send, events) = channel();
+        let options = ReflectorOptions {
+            bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            ..ReflectorOptions::default()
+        };
+        let board = Arc::new(Board::default());
+        std::thread::scope(|scope| {
+            let reflector = scope.spawn(|| reflect(&options, &stop, &mut |event| drop(send.send(event))));
+            let Ok(ReflectorEvent::Listening { address, .. }) = events.recv() else { panic!("it listens") };
+            let settings = PathSettings {
+                name: "here".to_owned(),
+                host: address.ip().to_string(),
+                port: address.port(),
+                every: Duration::from_millis(10),
+                dscp: 0,
+            };
+            let end = Interrupt::default();
+            let watch = PathWatch { settings, board: Arc::clone(&board), end: end.clone() };
+            let watching = scope.spawn(move || watch.run());
+            let has = |count| move |state: &PathState| state.round_trip.counts.iter().sum::<u64>() >= count;
+            while !board.read().paths.get("here").is_some_and(has(20)) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            assert!(board.read().paths["here"].words.contains(&format!("to {address}")));
+            end.request();
+            watching.join().expect("no panic");
+            stop.store(true, Ordering::Relaxed);
+            reflector.join().expect("no panic").expect("it was listening");
+        });
+        let state = board.read().paths["here"].clone();
+        let answered: u64 = state.round_trip.counts.iter().sum();
+        assert!((20..=state.sent).contains(&answered), "{state:?}");
+        assert_eq!((state.lost, state.duplicates, state.silent, state.watched), (0, 0, false, false));
+    }
+}
