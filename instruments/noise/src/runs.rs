@@ -7,7 +7,7 @@ use quaver_instrument::pieces::{COLUMNS, write_piece};
 use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::runs::ExportArgs;
 use quaver_store::run::RunDir;
-use quaver_view::{Document, Unit};
+use quaver_view::Document;
 use serde_json::Value;
 use std::io::Write;
 use std::time::Duration;
@@ -43,14 +43,9 @@ struct Gaps(NoiseDigest);
 fn available(cpus: &[NoiseCpu]) -> Stated {
     let sum = |of: fn(&NoiseCpu) -> i64| cpus.iter().map(of).sum::<i64>() as f64;
     let runtime_ns = sum(|cpu| cpu.runtime_ns);
-    let mean = (runtime_ns > 0.0).then(|| 1.0 - sum(|cpu| cpu.noise_ns) / runtime_ns);
-    Stated {
-        id: "available".to_owned(),
-        name: "share of the time left to the loop".to_owned(),
-        unit: Unit::Share,
-        mean,
-        percentiles: Vec::new(),
-    }
+    let share = 1.0 - sum(|cpu| cpu.noise_ns) / runtime_ns;
+    let stated = Stated::share("available", "share of the time left to the loop", share);
+    Stated { mean: stated.mean.filter(|_| runtime_ns > 0.0), ..stated }
 }
 
 impl Analyzed for Gaps {
@@ -68,7 +63,11 @@ impl Analyzed for Gaps {
         let start_ns = gaps.before_ns.iter().copied().min().unwrap_or_default();
         let end_ns = gaps.after_ns.iter().copied().max().unwrap_or_default();
         Material {
-            samples: vec![Samples::durations("gap", "gaps", spans.map(|(before, after)| after - before))],
+            samples: vec![Samples::durations(
+                "gap",
+                "length of gaps",
+                spans.map(|(before, after)| after - before),
+            )],
             stated: vec![available(&analysis.summary.cpus)],
             causes: cause_times(&analysis.summary.causes, &analysis.pieces, (start_ns, end_ns)),
         }
