@@ -26,7 +26,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-lab", 893),
     ("quaver-lab-guests", 1_266),
     ("quaver-launch", 563),
-    ("quaver-noise", 1_077),
+    ("quaver-noise", 1_089),
     ("quaver-path", 9_413),
     ("quaver-path-flow", 4_281),
     ("quaver-path-record", 12_322),
