@@ -48,9 +48,11 @@ fn files_are_analysed_judged_and_compared_by_their_quantities() {
     let found: Value = serde_json::from_str(compared.trim()).expect("JSON");
     assert_eq!((&found["verdict"], &found["p50"]["change_low"]), (&Value::Null, &Value::Null));
     assert!(found["p50"]["a"].as_f64() > Some(0.0) && found["p99"].is_null(), "p99 of A is unknown");
-    let several = ["compare", "--json", one, "cyclictest-h.txt", "--", other, other];
+    let several = ["compare", "--json", one, "cyclictest-h.txt", "--", other];
     let found: Value = serde_json::from_str(words(&quaver(root, &several), 0).trim()).expect("JSON");
     assert!(found["p50"]["change_low"].is_f64(), "{found}");
+    let twice = words(&quaver(root, &["compare", one, "--", other, other]), 2);
+    assert!(twice.contains("cyclictest-2.json stands twice on one side"), "{twice}");
 
     let refused = words(&quaver(root, &["compare", "cyclictest.json", "sockperf.csv"]), 2);
     let sentence = "unlike quantities are not compared: cyclictest.json has wake-up latency; sockperf.csv has round-trip delay";

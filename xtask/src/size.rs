@@ -23,7 +23,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-doctor", 196),
     ("quaver-dvfs", 1_245),
     ("quaver-host", 14_943),
-    ("quaver-instrument", 8_498),
+    ("quaver-instrument", 8_738),
     ("quaver-lab", 893),
     ("quaver-lab-guests", 1_266),
     ("quaver-launch", 563),

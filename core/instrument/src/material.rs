@@ -33,6 +33,14 @@ pub struct Stated {
     pub percentiles: Vec<(f64, f64)>,
 }
 
+impl Stated {
+    /// One share of a whole run.
+    pub fn share(id: impl Into<String>, name: impl Into<String>, share: f64) -> Self {
+        let (mean, percentiles) = (Some(share), Vec::new());
+        Self { id: id.into(), name: name.into(), unit: Unit::Share, mean, percentiles }
+    }
+}
+
 /// Samples of a quantity in their order of time.
 #[derive(Clone, Debug)]
 pub struct Samples {

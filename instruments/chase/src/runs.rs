@@ -1,8 +1,10 @@
 //! Stored runs of `quaver chase` and `quaver sink`.
 
+use crate::digest::limits::lost;
 use crate::digest::{self, ChaseDigest};
 use quaver_analysis::model::{Layer, PacketTable};
-use quaver_instrument::material::{Material, Samples, cause_times};
+use quaver_analysis::summary::Losses;
+use quaver_instrument::material::{Material, Samples, Stated, cause_times};
 use quaver_instrument::pieces::{COLUMNS, write_piece};
 use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::runs::ExportArgs;
@@ -61,7 +63,7 @@ impl Analyzed for Packets {
             analysis.summary.stages.iter().map(|stage| (stage.from, stage.to)).collect();
         Material {
             samples: samples(packets, &stages),
-            stated: Vec::new(),
+            stated: lost_share(&analysis.summary.losses).into_iter().collect(),
             causes: cause_times(&analysis.summary.causes, late, span),
         }
     }
@@ -77,6 +79,12 @@ impl Analyzed for Packets {
     fn write_late_csv(&self, out: &mut dyn Write) -> anyhow::Result<bool> {
         late_csv(&self.0, out).map(|()| true)
     }
+}
+
+/// Delays are those of packets that arrived. None where none did, or it is not known how many were sent.
+fn lost_share(losses: &Losses) -> Option<Stated> {
+    let sent = losses.sent.filter(|sent| *sent > 0 && losses.received > 0)?;
+    Some(Stated::share("lost", "share of packets lost", lost(losses) as f64 / sent as f64))
 }
 
 /// The whole way from the first layer that says when a packet was due, what a receiver sees of it where none does, and each

@@ -4,7 +4,7 @@ use crate::digest::{self, PathDigest};
 use crate::exports;
 use crate::mesh::VERB as MESH;
 use crate::mesh::digest::{MeshDigest, analyze as analyze_mesh};
-use quaver_instrument::material::{Material, Samples};
+use quaver_instrument::material::{Material, Samples, Stated};
 use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::runs::ExportArgs;
 use quaver_store::run::RunDir;
@@ -60,7 +60,13 @@ impl Analyzed for Path {
             let way = flow.direction.name();
             Samples::durations(way, format!("delay {way}"), quaver_arrivals::path::arrival::delays_ns(timed))
         });
-        Material { samples: samples.collect(), ..Material::default() }
+        // Delays are those of packets that arrived.
+        let lost = self.0.summary.flows().filter(|flow| flow.figures.packets.unique > 0).filter_map(|flow| {
+            let way = flow.flow.direction.name();
+            let share = flow.figures.loss.share?;
+            Some(Stated::share(format!("lost-{way}"), format!("share of packets lost {way}"), share))
+        });
+        Material { samples: samples.collect(), stated: lost.collect(), ..Material::default() }
     }
 
     fn document(&self, _: &RunDir) -> anyhow::Result<Document> {

@@ -168,7 +168,8 @@ fn mean(runs: &[Estimate], positive: bool) -> Option<f64> {
     let over = |of: fn(f64) -> f64| runs.iter().map(|run| of(run.value)).sum::<f64>() / runs.len() as f64;
     match (runs, positive) {
         ([], _) => None,
-        ([one], _) => Some(one.value),
+        // Rounding must not make a change of what is the same.
+        ([one, others @ ..], _) if others.iter().all(|run| run.value == one.value) => Some(one.value),
         (_, true) => Some(over(f64::ln).exp()),
         (_, false) => Some(over(|value| value)),
     }

@@ -177,3 +177,10 @@ fn a_percentile_that_one_burst_made_has_no_interval() {
 fn p99_of(samples: &[f64]) -> Estimate {
     p99(samples, 1)
 }
+
+#[test]
+fn what_is_the_same_in_all_runs_has_no_change() {
+    let runs = [1_085.0; 3].map(Estimate::exact);
+    let change = Change::of(&runs, &runs[..1], 1).unwrap();
+    assert_eq!((change.a, change.b, change.share()), (1_085.0, 1_085.0, Some(0.0)));
+}

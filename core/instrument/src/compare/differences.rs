@@ -5,7 +5,20 @@ use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Facts that differ from run to run by nature.
-const FLEETING: &[&str] = &["asked.command", "host.hypervisor.steal_ticks", "asked.speed.elapsed_ns"];
+const FLEETING: &[&str] = &[
+    "asked.command",
+    "asked.facts.ended_ns",
+    "asked.facts.kernel.futex_calls",
+    "asked.facts.kernel.futex_returns",
+    "asked.facts.kernel.lost",
+    "asked.facts.own_threads",
+    "asked.facts.sleeps",
+    "asked.facts.started_ns",
+    "asked.speed.elapsed_ns",
+    "host.hypervisor.steal_ticks",
+];
+/// What was asked of a flow of a path test.
+const FLOW: &[&str] = &["transport", "dscp", "payload_bytes", "period_ns", "schedule", "planned"];
 /// Facts that say which host it was.
 const HOST: &[&str] =
     &["host.kernel.release", "host.cpu.model", "host.cpu.online", "host.hypervisor.name", "host.name"];
@@ -61,12 +74,20 @@ fn facts_of(manifest: &Value) -> BTreeMap<String, String> {
         ("host", "/host"),
         ("version", "/tool/version"),
         ("tracing", "/analysis/tier"),
+        ("blind", "/analysis/blind"),
+        ("protocol", "/path/protocol"),
         ("stream.period_ns", "/analysis/period_ns"),
         ("receiver.cpu", "/analysis/receiver/cpu"),
         ("receiver.realtime", "/analysis/receiver/realtime"),
         ("source.cpu", "/analysis/source/cpu"),
     ] {
         flatten(manifest.pointer(pointer).unwrap_or(&Value::Null), name.to_owned(), &mut facts);
+    }
+    for flow in manifest.pointer("/path/flows").and_then(Value::as_array).into_iter().flatten() {
+        let way = flow.get("direction").and_then(Value::as_str).unwrap_or_default();
+        for key in FLOW {
+            flatten(flow.get(key).unwrap_or(&Value::Null), format!("{way}.{key}"), &mut facts);
+        }
     }
     facts
 }
@@ -83,4 +104,18 @@ fn flatten(value: &Value, path: String, into: &mut BTreeMap<String, String>) {
 
 fn fields_of(fields: &Map<String, Value>, path: &str, into: &mut BTreeMap<String, String>) {
     fields.iter().for_each(|(key, value)| flatten(value, format!("{path}.{key}"), into));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_was_asked_of_a_path_is_a_fact() {
+        let flow = |period_ns: u64| json!({"direction": "up", "period_ns": period_ns, "sent": 7});
+        let facts = facts_of(&json!({"path": {"protocol": "stamp", "flows": [flow(20_000_000)]}}));
+        let expected = [("protocol", "stamp"), ("up.period_ns", "20000000")];
+        assert_eq!(facts, expected.map(|(path, value)| (path.to_owned(), value.to_owned())).into());
+    }
 }

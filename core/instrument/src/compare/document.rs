@@ -30,7 +30,7 @@ pub(super) fn document(found: &Comparison) -> Document {
         document.section(settings(found));
     }
     if let Some(first) = found.quantities.first() {
-        document.section(percentiles(first));
+        document.section(percentiles(first, &found.quantities));
     }
     document.sections.extend(stages(&found.quantities));
     if !found.causes.is_empty() {
@@ -55,6 +55,10 @@ fn level_name(name: &str) -> String {
 /// What came of it: of the quantity, and which causes came or went. None where no interval is known.
 pub(super) fn verdict(found: &Comparison) -> Option<Text> {
     let mut words = of_quantity(found)?;
+    for (whole, mean) in wholes(&found.quantities).filter(|(_, mean)| mean.found) {
+        let interval = mean.difference.map(|one| range_of(whole.unit, one)).unwrap_or_default();
+        words = text!("{words} The {} is {} in B ({interval}).", whole.name, larger(mean));
+    }
     for (fate, head) in [("went", "Gone"), ("came", "New")] {
         let names: Vec<&str> = found
             .causes
@@ -168,15 +172,26 @@ pub(super) fn warnings(found: &Comparison) -> Vec<Text> {
         let words = "files of other tools do not state the host's settings: what else differs is unknown";
         warnings.push(words.into());
     }
-    let shared: Vec<&str> = found.a.runs.iter().map(|run| run.name.as_str()).collect();
-    for run in found.b.runs.iter().filter(|run| shared.contains(&run.name.as_str())) {
+    let blind: Vec<&str> =
+        found.sides().filter(|run| run.causes.is_none()).map(|run| run.name.as_str()).collect();
+    let unlike = |path: &str| found.differences.iter().any(|one| one.path == path);
+    if found.sides().all(|run| run.manifest.is_some()) && !blind.is_empty() {
+        warnings.push(text!("causes are not compared, since none were recorded: {}", blind.join(", ")));
+    } else if unlike("tracing") || unlike("blind") {
+        warnings.push(
+            "the runs were not traced alike: a cause that came or went may have been there, unseen".into(),
+        );
+    }
+    let shared: Vec<&str> = found.a.runs.iter().map(|run| run.origin.as_str()).collect();
+    for run in found.b.runs.iter().filter(|run| shared.contains(&run.origin.as_str())) {
         warnings.push(text!("{} stands on both sides", run.name));
     }
     warnings
 }
 
 fn settings(found: &Comparison) -> Section {
-    let mut table = Table::new(["what", "A", "B"]).empty("no setting, option or fact of the host differs");
+    let mut table = Table::new(["what", "A", "B"])
+        .empty("nothing that the manifests hold of settings, options and hosts differs");
     for difference in &found.differences {
         let tone = if difference.of_host() { Tone::Caution } else { Tone::Plain };
         let [a, b] = &difference.values;
@@ -219,7 +234,18 @@ fn tone(change: &Change) -> Tone {
     }
 }
 
-fn percentiles(first: &Compared) -> Section {
+/// Whether more is better is not known of any number.
+fn noted(change: &Change) -> Tone {
+    if change.found { Tone::Caution } else { Tone::Plain }
+}
+
+/// The quantities after the first of which a run has one figure, such as the share of packets lost.
+fn wholes(all: &[Compared]) -> impl Iterator<Item = (&Compared, &Change)> {
+    let whole = |one: &&Compared| one.levels.iter().all(Option::is_none);
+    all.iter().skip(1).filter(whole).filter_map(|one| Some((one, one.mean.as_ref()?)))
+}
+
+fn percentiles(first: &Compared, all: &[Compared]) -> Section {
     let mut table = Table::new(COLUMNS);
     let mut rows = Vec::new();
     for ((name, _), change) in LEVELS.iter().zip(&first.levels) {
@@ -237,6 +263,9 @@ fn percentiles(first: &Compared) -> Section {
     }
     if let Some(mean) = &first.mean {
         table.toned(Tone::Quiet, cells("mean", first.unit, mean));
+    }
+    for (whole, mean) in wholes(all) {
+        table.toned(noted(mean), cells(&*whole.name, whole.unit, mean));
     }
     let mut section = Section::new("percentiles", format!("Change of {}", first.name))
         .note("B against A; an interval holds the true change in 95 of 100 cases")
@@ -317,7 +346,7 @@ fn causes(all: &[CauseChange]) -> Section {
 fn figures(found: &Comparison) -> Section {
     let mut table = Table::new(COLUMNS).empty("no number of the summaries differs");
     for (path, change) in found.figures.iter().filter(|(_, change)| change.a != change.b) {
-        table.toned(tone(change), cells(Text::default().code(path), unit_of(path), change));
+        table.toned(noted(change), cells(Text::default().code(path), unit_of(path), change));
     }
     let shown = if found.quantities.is_empty() { Shown::Everywhere } else { Shown::HtmlOnly };
     Section::new("figures", "All numbers that differ")
@@ -351,6 +380,9 @@ pub(super) fn markdown(found: &Comparison) -> String {
                 row(line(format!("{} of {}", level_name(name), quantity.name), quantity.unit, change));
             }
         }
+    }
+    for (whole, mean) in wholes(&found.quantities) {
+        row(line(whole.name.clone(), whole.unit, mean));
     }
     if let Some((path, change)) = found.headline.map(|at| &found.figures[at]) {
         row(line(path.clone(), unit_of(path), change));

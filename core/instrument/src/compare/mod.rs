@@ -37,8 +37,8 @@ Results of cyclictest, rtla, irtt, iperf3, flent and sockperf stand for runs, be
 the same quantity: noise beside osnoise, delays of probe beside irtt. Unlike quantities are refused.
 
 --fail-if takes p50, p90, p99, p99_9, p99_99, p99_999 and mean of the first quantity, `stages.ID.p99` of the
-others, `figures.PATH` of any number of summary.json and `causes.SOURCE`. Each has a, b, difference, change
-(B/A - 1), change_low and change_high. `change > 10 %` fails by the estimate, `change_low > 10 %` only
+others, `figures.PATH` of what summary.json measures, and `causes.SOURCE` of each of that source's causes. Each
+has a, b, difference, change (B/A - 1), change_low and change_high. `change > 10 %` fails by the estimate, `change_low > 10 %` only
 where the interval excludes less.")]
 pub struct CompareArgs {
     /// Runs of A (or A and B, one of each), or files of other tools
@@ -82,8 +82,7 @@ pub(crate) fn run(
             let seed = number * 1_000 + side.runs.len() as u64;
             let run = match named {
                 Named::File(path) => {
-                    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-                    side.runs.push(side::of_file(name, file_kind(path)?.comparable(path)?, seed));
+                    side.runs.push(side::of_file(path, file_kind(path)?.comparable(path)?, seed));
                     continue;
                 }
                 Named::Run(run) => run,
@@ -104,6 +103,14 @@ pub(crate) fn run(
         Ok(side)
     };
     let (a, b) = (read(&a, 1)?, read(&b, 2)?);
+    for side in [&a, &b] {
+        if let Some(name) = side.repeated() {
+            let message = format!(
+                "compare: {name} stands twice on one side: runs show how much runs differ, copies do not"
+            );
+            return Err(failure(ExitCode::Usage, message));
+        }
+    }
     let comparison = Comparison::of(a, b, headline.unwrap_or_default());
     refuse_unlike(&comparison)?;
     if let Some(target) = &args.html {

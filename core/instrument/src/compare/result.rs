@@ -5,7 +5,7 @@ use super::side::{Quantity, Run, Side};
 use quaver_analysis::compare::{Basis, Change, Estimate, LEVELS};
 use quaver_view::Unit;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Levels up to this one (p99.9) of the first quantity decide the verdict; further ones rest on few clustered samples.
 const JUDGED: usize = 4;
@@ -69,7 +69,7 @@ impl Comparison {
         // Numbers of the same name mean other things in summaries of other kinds.
         let alike = kinds.len() == 1;
         let causes = if alike { causes(&a, &b) } else { Vec::new() };
-        let figures = if alike { figures(&a, &b) } else { Vec::new() };
+        let figures = if alike { figures(&a, &b, headline) } else { Vec::new() };
         let place = |path: &&str| figures.iter().position(|(known, _)| known == path);
         let headline = if quantities.is_empty() { headline.iter().find_map(place) } else { None };
         Self { kind, a, b, differences, quantities, causes, figures, headline }
@@ -192,17 +192,19 @@ fn curve(runs: &[Quantity]) -> Vec<(f64, f64)> {
     (0..points).map(|at| (runs[0].curve[at].0, mean(at))).collect()
 }
 
-/// Causes of any run, by how much their time changed. One that a run does not have took none of its time.
+/// Causes of any run, by how much their time changed. One that a run does not have took none of its time, so each run must have
+/// recorded what acted.
 fn causes(a: &Side, b: &Side) -> Vec<CauseChange> {
-    let keys: BTreeSet<&(String, String)> =
-        a.runs.iter().chain(&b.runs).flat_map(|run| run.causes.keys()).collect();
-    let of = |side: &Side, key| -> Vec<Estimate> {
-        side.runs.iter().map(|run| run.causes.get(key).cloned().unwrap_or(Estimate::absent())).collect()
+    let known = |side: &Side| side.runs.iter().map(|run| run.causes.clone()).collect::<Option<Vec<_>>>();
+    let (Some(a), Some(b)) = (known(a), known(b)) else { return Vec::new() };
+    let keys: BTreeSet<&(String, String)> = a.iter().chain(&b).flat_map(BTreeMap::keys).collect();
+    let of = |side: &[BTreeMap<_, Estimate>], key| -> Vec<Estimate> {
+        side.iter().map(|run| run.get(key).cloned().unwrap_or(Estimate::absent())).collect()
     };
     let mut found: Vec<CauseChange> = keys
         .iter()
         .filter_map(|key| {
-            let change = Change::of(&of(a, *key), &of(b, *key), keys.len())?;
+            let change = Change::of(&of(&a, *key), &of(&b, *key), keys.len())?;
             let (source, name) = (*key).clone();
             (change.a.max(change.b) >= LEAST_SHARE).then_some(CauseChange { source, name, change })
         })
@@ -214,11 +216,99 @@ fn causes(a: &Side, b: &Side) -> Vec<CauseChange> {
     found
 }
 
-/// Numbers of the summary that every run has.
-fn figures(a: &Side, b: &Side) -> Vec<(String, Change)> {
-    let paths = a.runs.iter().take(1).flat_map(|run| run.figures.keys());
-    let of = |side: &Side, path: &str| -> Option<Vec<Estimate>> {
-        side.runs.iter().map(|run| run.figures.get(path).copied().map(Estimate::exact)).collect()
+/// Numbers of the summary that every run has, of the same thing. All that differ are compared at the same time, but for the
+/// number that stands for a run.
+fn figures(a: &Side, b: &Side, headline: &[&str]) -> Vec<(String, Change)> {
+    let keys = a.runs.iter().take(1).flat_map(|run| run.figures.keys());
+    let of = |side: &Side, key| -> Option<Vec<f64>> {
+        side.runs.iter().map(|run| run.figures.get(key).copied()).collect()
     };
-    paths.filter_map(|path| Some((path.clone(), Change::of(&of(a, path)?, &of(b, path)?, 1)?))).collect()
+    let both: Vec<_> = keys.filter_map(|key| Some((&key.0, of(a, key)?, of(b, key)?))).collect();
+    let differs = |a: &[f64], b: &[f64]| a.iter().chain(b).any(|number| *number != a[0]);
+    let count = both.iter().filter(|(_, a, b)| differs(a, b)).count();
+    let exact = |numbers: Vec<f64>| numbers.into_iter().map(Estimate::exact).collect::<Vec<_>>();
+    both.into_iter()
+        .filter_map(|(path, a, b)| {
+            let comparisons = if headline.contains(&path.as_str()) { 1 } else { count };
+            Some((path.clone(), Change::of(&exact(a), &exact(b), comparisons)?))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::document::warnings;
+    use quaver_store::manifest::{AnalysisFacts, Manifest};
+
+    fn run(started_ns: i64, causes: Option<f64>, tier: &str) -> Run {
+        let mut manifest = Manifest::begin("0.1.0", "chase", json!({}), json!({}), started_ns);
+        manifest.analysis = Some(AnalysisFacts { tier: tier.to_owned(), ..AnalysisFacts::default() });
+        manifest.end(started_ns + 1, None);
+        let key = ("tick".to_owned(), "scheduler tick".to_owned());
+        Run {
+            name: format!("chase-{started_ns}"),
+            origin: format!("chase {started_ns}"),
+            kind: "chase".to_owned(),
+            manifest: Some(manifest),
+            notes: Vec::new(),
+            quantities: Vec::new(),
+            causes: causes.map(|share| BTreeMap::from([(key, Estimate::exact(share))])),
+            figures: BTreeMap::new(),
+        }
+    }
+
+    fn of(a: Run, b: Run) -> (Comparison, String) {
+        let found = Comparison::of(Side { runs: vec![a] }, Side { runs: vec![b] }, &[]);
+        let words = warnings(&found).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        (found, words)
+    }
+
+    #[test]
+    fn no_cause_went_in_a_run_that_recorded_none() {
+        let (found, words) = of(run(1, Some(0.1), "bpf"), run(2, None, "user"));
+        assert!(found.causes.is_empty());
+        assert!(words.contains("causes are not compared, since none were recorded: chase-2"), "{words}");
+        let (found, words) = of(run(1, Some(0.1), "bpf"), run(2, Some(0.2), "tracefs"));
+        assert_eq!(found.causes.len(), 1);
+        assert!(words.contains("may have been there, unseen"), "{words}");
+        let (found, words) = of(run(1, Some(0.1), "bpf"), run(2, Some(0.2), "bpf"));
+        assert_eq!(found.causes.len(), 1);
+        assert!(!words.contains("unseen") && !words.contains("not compared"), "{words}");
+    }
+
+    #[test]
+    fn a_run_is_known_by_what_it_is() {
+        let (_, words) =
+            of(run(1, Some(0.1), "bpf"), Run { name: "copy".to_owned(), ..run(1, Some(0.1), "bpf") });
+        assert!(words.contains("copy stands on both sides"), "{words}");
+        let (_, words) =
+            of(run(1, Some(0.1), "bpf"), Run { name: "chase-1".to_owned(), ..run(2, Some(0.1), "bpf") });
+        assert!(!words.contains("both sides"), "another run of the same name: {words}");
+        let side = |starts: [i64; 3]| Side { runs: starts.map(|start| run(start, None, "bpf")).to_vec() };
+        assert_eq!(side([1, 2, 1]).repeated(), Some("chase-1"));
+        assert_eq!(side([1, 2, 3]).repeated(), None);
+    }
+
+    #[test]
+    fn of_many_figures_chance_finds_none() {
+        let run = |at: f64| Run {
+            figures: (0..400)
+                .map(|figure| {
+                    // Three runs a side whose figures have nothing to do with their side.
+                    let number = ((figure as f64 + 1.0) * (at + 1.0) * 0.754_877).fract() + 1.0;
+                    ((format!("figure.{figure}"), String::new()), number)
+                })
+                .collect(),
+            ..run(at as i64, None, "bpf")
+        };
+        let side = |starts: [f64; 3]| Side { runs: starts.map(run).to_vec() };
+        let found = Comparison::of(side([1.0, 4.0, 7.0]), side([2.0, 5.0, 9.0]), &[]);
+        let changed = |figures: &[(String, Change)]| figures.iter().filter(|(_, one)| one.found).count();
+        assert_eq!((found.figures.len(), changed(&found.figures)), (400, 0));
+        let alone = |(_, one): &&(String, Change)| {
+            one.relative.is_some_and(|interval| interval.low > 0.0 || interval.high < 0.0)
+        };
+        assert!(found.figures.iter().filter(alone).count() > 5, "one by one chance finds some");
+    }
 }

@@ -2,15 +2,36 @@
 
 use crate::material::{Material, Samples, Stated};
 use crate::registry::{Comparable, RunKind};
+use crate::threshold::number_of;
 use quaver_analysis::compare::{Estimate, LEVELS};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_view::Unit;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Points of a curve of percentiles.
 const CURVE: usize = 60;
+
+/// Numbers that name a thing or an instant, and measure nothing that another run has too.
+const NAMES: [&str; 15] = [
+    "address",
+    "call_site",
+    "core",
+    "cpu",
+    "object",
+    "pid",
+    "process",
+    "thread",
+    "waker",
+    "ended_ns",
+    "end_ns",
+    "entered_ns",
+    "first_ns",
+    "last_ns",
+    "started_ns",
+];
 
 /// Runs of one side.
 #[derive(Clone, Debug, Default)]
@@ -18,10 +39,20 @@ pub(super) struct Side {
     pub runs: Vec<Run>,
 }
 
+impl Side {
+    /// A run that stands here more than once.
+    pub(super) fn repeated(&self) -> Option<&str> {
+        let before = |at: usize| self.runs[..at].iter().any(|run| run.origin == self.runs[at].origin);
+        (0..self.runs.len()).find(|at| before(*at)).map(|at| self.runs[at].name.as_str())
+    }
+}
+
 /// A run as far as comparisons need it.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub name: String,
+    /// What it is, by whatever name or path it was given.
+    pub origin: String,
     /// The verb that made it, or the program whose file it is.
     pub kind: String,
     /// None of a file of another program.
@@ -29,10 +60,10 @@ pub(super) struct Run {
     /// What limits a file of another program.
     pub notes: Vec<String>,
     pub quantities: Vec<Quantity>,
-    /// Part of the measured time that each cause took, by source and name.
-    pub causes: BTreeMap<(String, String), Estimate>,
-    /// Each number of the summary by its path.
-    pub figures: BTreeMap<String, f64>,
+    /// Part of the measured time that each cause took, by source and name; none where nothing that acted was recorded.
+    pub causes: Option<BTreeMap<(String, String), Estimate>>,
+    /// Each number of the summary by its path, and by what the elements of lists on the way there are.
+    pub figures: BTreeMap<(String, String), f64>,
 }
 
 /// Values of a quantity in one run.
@@ -53,8 +84,8 @@ pub(super) fn read(run: &RunDir, kind: &dyn RunKind, seed: u64) -> anyhow::Resul
     let results = kind.analyze(run, None)?;
     let summary = results.summary()?;
     let Material { samples, stated, causes } = results.material();
-    let mut figures = BTreeMap::new();
-    numbers(&summary, String::new(), &mut figures);
+    let blind = summary.get("tier").is_some_and(|tier| tier == "user")
+        || samples.first().is_some_and(|first| first.id != "gap" && first.values.is_empty());
     let mut times: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
     for cause in &causes {
         let slices =
@@ -67,18 +98,20 @@ pub(super) fn read(run: &RunDir, kind: &dyn RunKind, seed: u64) -> anyhow::Resul
         causes = causes_of(&summary, &manifest);
     }
     let kind = kind.verbs()[0].to_owned();
+    let origin = format!("{} {}", manifest.verb, manifest.started_realtime_ns);
     let (manifest, notes) = (Some(manifest), Vec::new());
-    let quantities = quantities(samples, stated, seed);
-    Ok(Run { name: run.name(), kind, manifest, notes, quantities, causes, figures })
+    let (quantities, figures) = (quantities(samples, stated, seed), numbers(&summary));
+    let causes = (!blind).then_some(causes);
+    Ok(Run { name: run.name(), origin, kind, manifest, notes, quantities, causes, figures })
 }
 
 /// A file of another program.
-pub(super) fn of_file(name: String, file: Comparable, seed: u64) -> Run {
+pub(super) fn of_file(path: &Path, file: Comparable, seed: u64) -> Run {
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let origin = path.canonicalize().unwrap_or_else(|_| path.to_owned()).to_string_lossy().into_owned();
     let Comparable { kind, summary, material, notes } = file;
-    let mut figures = BTreeMap::new();
-    numbers(&summary, String::new(), &mut figures);
-    let quantities = quantities(material.samples, material.stated, seed);
-    Run { name, kind, manifest: None, notes, quantities, causes: BTreeMap::new(), figures }
+    let (quantities, figures) = (quantities(material.samples, material.stated, seed), numbers(&summary));
+    Run { name, origin, kind, manifest: None, notes, quantities, causes: None, figures }
 }
 
 fn quantities(samples: Vec<Samples>, stated: Vec<Stated>, seed: u64) -> Vec<Quantity> {
@@ -119,23 +152,46 @@ fn causes_of(summary: &Value, manifest: &Manifest) -> BTreeMap<(String, String),
     sums.into_iter().map(|(key, share)| (key, Estimate::exact(share))).collect()
 }
 
-/// Every number of a value by its path, as `--fail-if` names it. Elements of lists go by what names them, else by number.
-fn numbers(value: &Value, path: String, into: &mut BTreeMap<String, f64>) {
+/// Every number of a summary that measures something, by its path as `--fail-if` names it, and by what the elements on the way
+/// are. Elements of lists go by what names them, else by number; then the same number may be another thing in another run.
+fn numbers(summary: &Value) -> BTreeMap<(String, String), f64> {
+    let mut found = BTreeMap::new();
+    numbers_below(summary, (String::new(), String::new()), &mut found);
+    found
+}
+
+fn numbers_below(value: &Value, (path, of): (String, String), into: &mut BTreeMap<(String, String), f64>) {
     let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    let own = path.rsplit('.').next().unwrap_or_default();
     match value {
-        Value::Number(number) => {
-            into.extend(number.as_f64().map(|number| (path, number)));
+        Value::Number(number) => into.extend(number.as_f64().map(|number| ((path, of), number))),
+        Value::Object(fields) => {
+            for (key, field) in fields.iter().filter(|(key, _)| !NAMES.contains(&key.as_str())) {
+                if !field.is_number() || number_of(value, own, key).is_some() {
+                    numbers_below(field, (below(key), of.clone()), into);
+                }
+            }
         }
-        Value::Object(fields) => fields.iter().for_each(|(key, value)| numbers(value, below(key), into)),
         // Causes are compared as such, and their places in the ranking mean nothing in another run.
         Value::Array(items) if !matches!(path.as_str(), "causes" | "warnings") => {
             for (at, item) in items.iter().enumerate() {
                 let name = ["layer", "from"].iter().find_map(|field| item.get(field)?.as_str());
-                numbers(item, below(name.unwrap_or(&at.to_string())), into);
+                let of = if name.is_some() { of.clone() } else { format!("{of}/{}", what(item)) };
+                numbers_below(item, (below(name.unwrap_or(&at.to_string())), of), into);
             }
         }
         _ => {}
     }
+}
+
+/// What an element of a list is: its words, and the numbers that name it.
+fn what(item: &Value) -> String {
+    let fields = item.as_object().into_iter().flatten();
+    let naming = fields.filter(|(key, value)| {
+        value.is_string()
+            || value.is_number() && matches!(key.as_str(), "cpu" | "core" | "thread" | "process")
+    });
+    naming.map(|(key, value)| format!("{key}={value} ")).collect()
 }
 
 #[cfg(test)]
@@ -145,14 +201,40 @@ mod tests {
 
     #[test]
     fn numbers_go_by_the_paths_of_fail_if() {
-        let mut found = BTreeMap::new();
         let summary = json!({"lateness": {"packets": 3}, "layers": [{"layer": "receive", "p99_ns": 7}],
-            "cpus": [{"cpu": 1}], "causes": [{"share": 0.5}], "name": "x"});
-        numbers(&summary, String::new(), &mut found);
-        let expected = [("cpus.0.cpu", 1.0), ("lateness.packets", 3.0), ("layers.receive.p99_ns", 7.0)];
+            "cpus": [{"cpu": 1, "gaps": 9}], "causes": [{"share": 0.5}], "name": "x", "pid": 4711, "started_ns": 5});
+        let expected = [
+            ("cpus.0.gaps", "/cpu=1 ", 9.0),
+            ("lateness.packets", "", 3.0),
+            ("layers.receive.p99_ns", "", 7.0),
+        ];
         assert_eq!(
-            found.into_iter().collect::<Vec<_>>(),
-            expected.map(|(path, number)| (path.to_owned(), number))
+            numbers(&summary).into_iter().collect::<Vec<_>>(),
+            expected.map(|(path, of, number)| ((path.to_owned(), of.to_owned()), number))
         );
+    }
+
+    #[test]
+    fn figures_of_no_samples_are_missing() {
+        let of = |count: u64| {
+            let distribution = json!({"count": count, "p50_ns": 0, "max_ns": count});
+            numbers(&json!({"lateness": {"packets": 0, "distribution": distribution}}))
+        };
+        let paths = |count| of(count).into_keys().map(|(path, _)| path).collect::<Vec<_>>();
+        assert_eq!(paths(0), ["lateness.distribution.count"]);
+        assert_eq!(paths(1).len(), 4);
+    }
+
+    #[test]
+    fn one_place_of_a_list_is_another_thing_in_another_run() {
+        let of = |cpu: u64, lock: &str| {
+            numbers(&json!({"cpus": [{"cpu": cpu, "gaps": 1}], "locks": [{"name": lock, "waits": 1}]}))
+        };
+        let shared = |a: (u64, &str), b: (u64, &str)| {
+            let b = of(b.0, b.1);
+            of(a.0, a.1).into_keys().filter(|key| b.contains_key(key)).count()
+        };
+        assert_eq!(shared((1, "queue"), (1, "queue")), 2);
+        assert_eq!(shared((1, "queue"), (0, "table")), 0);
     }
 }

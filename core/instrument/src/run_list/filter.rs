@@ -46,17 +46,44 @@ fn condition(text: &str) -> Result<Condition, String> {
         return Err(format!("`{}` lacks a key or a value: write for example 'verb = chase'", text.trim()));
     }
     let of_operators = ['=', '<', '>', '!'];
-    if words.starts_with(of_operators) || key.ends_with(of_operators) {
-        return Err(format!("`{}` has two operators: write for example 'verb = chase'", text.trim()));
+    if words.contains(of_operators) || key.ends_with(of_operators) {
+        let text = text.trim();
+        return Err(format!(
+            "`{text}` has two operators: join conditions by ` and `, as in 'verb = chase and tag = x'"
+        ));
     }
+    let equality = negated || *accepts == [Ordering::Equal];
+    let words = match key.as_str() {
+        "tag" | "complete" if !equality => return Err(format!("`{key}` is compared by = or != only")),
+        "complete" if !matches!(words.as_str(), "true" | "false") => {
+            return Err(format!("`{words}` is not what complete has: true or false"));
+        }
+        // As lists show it, and as manifests have it.
+        "when" => when(&words)?,
+        _ => words,
+    };
     let duration = || crate::quantity::duration(&words).ok().map(|time| time.as_nanos() as f64);
     let percent = || Some(words.strip_suffix('%')?.trim_end().parse::<f64>().ok()? / 100.0);
     let number = words.parse().ok().or_else(percent).or_else(duration);
     let number = number.or_else(|| size_bytes(&words).ok().map(|bytes| bytes as f64));
-    if number.is_none() && !WORDS.contains(&key.as_str()) {
+    if !number.is_some_and(f64::is_finite) && !WORDS.contains(&key.as_str()) {
         return Err(format!("`{words}` is no number, as {key} has; {} have words", WORDS.join(", ")));
     }
     Ok(Condition { key, accepts, negated, words, number })
+}
+
+/// The beginning of a time as manifests have it, `2026-11-20T16:58:00Z`.
+fn when(words: &str) -> Result<String, String> {
+    const SHAPE: &[u8] = b"0000-00-00T00:00:00Z";
+    let words = words.replacen(' ', "T", 1);
+    let fits = |(letter, shape): (u8, &u8)| match shape {
+        b'0' => letter.is_ascii_digit(),
+        other => letter == *other,
+    };
+    match words.len() >= 4 && words.len() <= SHAPE.len() && words.bytes().zip(SHAPE).all(fits) {
+        true => Ok(words),
+        false => Err(format!("`{words}` is no time: write for example 2026-11-20 or '2026-11-20 16:58'")),
+    }
 }
 
 /// A size such as `5GiB` or `200MB`; a number alone is bytes.
@@ -103,6 +130,12 @@ impl Condition {
             "verb" => self.words_hold(&manifest.verb),
             "name" => self.words_hold(&row.listed.run.name()),
             "host" => self.words_hold(&row.host()),
+            // A day equals each of its times. What is later than the day's beginning is after it, too.
+            "when"
+                if self.accepts.contains(&Ordering::Equal) && manifest.started.starts_with(&self.words) =>
+            {
+                !self.negated
+            }
             "when" => self.words_hold(&manifest.started),
             "complete" => self.words_hold(if manifest.complete { "true" } else { "false" }),
             "tag" => row.listed.tags.contains(&self.words) != self.negated,
@@ -148,6 +181,10 @@ mod tests {
             "tag = before",
             "tag != after",
             "when > 2026-11-20",
+            "when = 2026-11-20",
+            "when > 2026-11-20 16:57",
+            "when <= '2026-11-20 16:58'",
+            "when != 2026-11-21",
             "size_bytes > 1MiB",
             "complete = false",
             "headline = 25us",
@@ -155,9 +192,14 @@ mod tests {
         ] {
             assert!(holds(yes), "{yes}");
         }
-        for no in
-            ["verb = noise", "verb = chase and p99_ns > 1ms", "missing > 0", "missing != 0", "when < 2026"]
-        {
+        for no in [
+            "verb = noise",
+            "verb = chase and p99_ns > 1ms",
+            "missing > 0",
+            "missing != 0",
+            "when < 2026",
+            "when > 2026-11-20 16:59",
+        ] {
             assert!(!holds(no), "{no}");
         }
         let rows = [row];
@@ -165,7 +207,19 @@ mod tests {
             parse("verb = noise and p99_ns > 3 and misspelt_ns > 3").unwrap().unknown(&rows),
             Some("misspelt_ns")
         );
-        for refused in ["verb === chase", "p99_ns > much", "p99_ns => 3"] {
+        for refused in [
+            "verb === chase",
+            "p99_ns > much",
+            "p99_ns => 3",
+            "verb = chase or verb = noise",
+            "verb = chase AND tag = before",
+            "tag > a",
+            "complete = no",
+            "complete < true",
+            "when > yesterday",
+            "size_bytes > NaN",
+            "p99_ns < inf",
+        ] {
             assert!(parse(refused).is_err(), "{refused}");
         }
         assert!(parse("verb").is_err() && parse("= 3").is_err() && parse("verb =").is_err());

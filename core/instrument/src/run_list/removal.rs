@@ -6,7 +6,7 @@ use anyhow::Context;
 use quaver_store::run::RunDir;
 use quaver_view::Cell;
 use std::fs;
-use std::io::{IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -118,22 +118,32 @@ fn use_of(run: &RunDir, processes: &Path) -> Option<String> {
     recent.then(|| "it may still be recorded".to_owned())
 }
 
-/// The manifest goes last: what a kill leaves is still a run, which can be removed again.
+/// The manifest goes last: what a kill leaves is still a run, which can be removed again. What somebody else removes meanwhile
+/// is gone as asked.
 fn delete(run: &RunDir) -> anyhow::Result<()> {
     let failed = || format!("removing {}", run.path().display());
-    for entry in fs::read_dir(run.path()).with_context(failed)? {
-        let path = entry.with_context(failed)?.path();
+    let entries = match fs::read_dir(run.path()) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        entries => entries.with_context(failed)?,
+    };
+    for entry in entries {
+        let entry = entry.with_context(failed)?;
+        let path = entry.path();
         if path == run.manifest() {
             continue;
         }
-        let gone = if fs::symlink_metadata(&path)?.is_dir() {
-            fs::remove_dir_all(&path)
-        } else {
-            fs::remove_file(&path)
-        };
-        gone.with_context(failed)?;
+        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let removed = if is_directory { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        gone(removed).with_context(failed)?;
     }
-    fs::remove_file(run.manifest()).and_then(|()| fs::remove_dir(run.path())).with_context(failed)
+    gone(fs::remove_file(run.manifest())).and_then(|()| gone(fs::remove_dir(run.path()))).with_context(failed)
+}
+
+fn gone(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
 }
 
 #[cfg(test)]
@@ -165,6 +175,16 @@ mod tests {
         std::os::unix::fs::symlink(&outside, run.path().join("link")).unwrap();
         assert_eq!(remove(std::slice::from_ref(&run), true).unwrap(), ExitCode::Done);
         assert!(!run.path().exists() && outside.join("file").exists());
+    }
+
+    #[test]
+    fn a_run_that_somebody_else_removes_is_gone_as_asked() {
+        let place = tempfile::tempdir().unwrap();
+        let (first, last) = (run(place.path(), true), run(place.path(), true));
+        fs::remove_dir_all(first.path()).unwrap();
+        delete(&first).unwrap();
+        assert_eq!(remove(&[last.clone(), last.clone()], true).unwrap(), ExitCode::Done);
+        assert!(!last.path().exists());
     }
 
     #[test]

@@ -38,7 +38,7 @@ fn loss_is_known(losses: &Losses) -> bool {
 }
 
 /// Packets that are known to be lost. What only our record lacks is not.
-fn lost(losses: &Losses) -> u64 {
+pub(crate) fn lost(losses: &Losses) -> u64 {
     let places = [losses.network, losses.nic_ring, losses.socket_buffer, Some(losses.unaccounted)];
     places.into_iter().flatten().chain(losses.stack.values().copied()).sum()
 }

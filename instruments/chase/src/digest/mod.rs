@@ -1,7 +1,7 @@
 //! From a recorded run of packets to its results: convert, analyse, write the summary and the report.
 
 mod counts;
-mod limits;
+pub(crate) mod limits;
 mod rtp;
 mod warnings;
 

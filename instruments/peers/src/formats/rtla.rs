@@ -23,7 +23,7 @@ const TABLES: [(&str, &str); 3] = [
 const WAKE_UP: (&str, &str) = ("wake_up", "wake-up latency");
 const WAKE_UP_KERNEL: (&str, &str) = ("wake_up_kernel", "wake-up latency of a kernel thread");
 const TIMER_IRQ: (&str, &str) = ("timer_irq", "timer interrupt latency");
-const GAP: (&str, &str) = ("gap", "gaps");
+const GAP: (&str, &str) = ("gap", "length of gaps");
 
 pub(super) fn is_output(text: &str) -> bool {
     title(text, &HISTOGRAMS).or(title(text, &TABLES)).is_some()
