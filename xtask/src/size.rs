@@ -42,7 +42,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-study", 4_546),
     ("quaver-study-analysis", 2_036),
     ("quaver-sync", 12_256),
-    ("quaver-sync-analysis", 9_862),
+    ("quaver-sync-analysis", 9_930),
     ("quaver-sync-store", 1_240),
     ("quaver-trace", 4_845),
     ("quaver-tune", 2_813),
