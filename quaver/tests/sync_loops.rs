@@ -205,6 +205,9 @@ fn who_waits_again_at_once_is_counted() {
     assert_eq!((number(herd, "/broadcasts"), number(herd, "/signals")), (101, 0));
     assert!(own[0][0] > 50, "they were woken together");
     let change = &advice(&summary, "signal-one").expect("three of four had nothing to do")["change"];
-    assert_eq!(change, "Signal herd rather than broadcast it, if one waiter is enough.");
+    assert_eq!(
+        change,
+        "Signal herd rather than broadcast it, if any waiter will do; else give what they wait for conditions of their own."
+    );
     assert!(page.contains("Signal herd rather than broadcast it"), "{page}");
 }

@@ -128,3 +128,83 @@ fn a_spin_lock_of_two_processes_has_an_owner() {
     assert!(for_child_ns.abs_diff(own_ns) * 50 <= own_ns, "{own_ns} ns by its own clock: {lock}");
     assert!(number(lock, "/owner_unknown_ns") * 100 <= waited_ns, "{lock}");
 }
+
+/// Each of two processes has one thread, and no call of theirs is free.
+const MEET: &str = r#"
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void)
+{
+	pthread_barrier_t *barrier = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_barrierattr_t shared;
+	pthread_barrierattr_init(&shared);
+	pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
+	pthread_barrier_init(barrier, &shared, 2);
+	int child = fork();
+	for (int round = 0; round < 20; round++)
+		pthread_barrier_wait(barrier);
+	if (!child)
+		_exit(0);
+	waitpid(child, 0, 0);
+	return 0;
+}
+"#;
+
+#[test]
+fn processes_of_one_thread_each_are_seen_to_wait() {
+    if !privileged("futex calls beside recorded calls") {
+        return;
+    }
+    let bench = Bench::of_text(MEET, &[]);
+    let ended = bench.run(&[]);
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let summary = bench.summary();
+    assert_eq!(summary["events_from"], "recorder", "{}", summary["warnings"]);
+    assert_eq!(number(&summary["contention"]["barriers"][0], "/rounds"), 20, "{}", summary["contention"]);
+}
+
+/// The initial thread leaves. The owner of `named` gives it back once the other thread waits: the C library keeps 2 in the lock then.
+const LEFT: &str = r#"
+#include <pthread.h>
+#include <unistd.h>
+static pthread_mutex_t named = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t both;
+static void *owns(void *none)
+{
+	pthread_mutex_lock(&named);
+	pthread_barrier_wait(&both);
+	while (__atomic_load_n(&named.__data.__lock, __ATOMIC_ACQUIRE) != 2)
+		usleep(1000);
+	pthread_mutex_unlock(&named);
+	return none;
+}
+static void *waits(void *none)
+{
+	pthread_barrier_wait(&both);
+	pthread_mutex_lock(&named);
+	pthread_mutex_unlock(&named);
+	return none;
+}
+int main(void)
+{
+	pthread_t thread;
+	pthread_barrier_init(&both, 0, 2);
+	pthread_create(&thread, 0, owns, 0);
+	pthread_create(&thread, 0, waits, 0);
+	pthread_exit(0);
+}
+"#;
+
+#[test]
+fn locks_have_names_though_the_initial_thread_has_left() {
+    let bench = Bench::of_text(LEFT, &[]);
+    let ended = bench.run(&[]);
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let summary = bench.summary();
+    let locks = summary["contention"]["locks"].as_array().expect("a list");
+    let names: Vec<_> =
+        locks.iter().map(|lock| (lock["name"].as_str(), number(lock, "/wait/count"))).collect();
+    assert_eq!(names, [(Some("named"), 1)], "{summary}");
+}

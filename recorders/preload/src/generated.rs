@@ -29,7 +29,7 @@ pub(crate) fn find() {
         return;
     }
     let mut search = Search::default();
-    system::read_by_parts(c"/proc/self/maps", |octet| search.take(octet));
+    system::read_by_parts(c"/proc/thread-self/maps", |octet| search.take(octet));
     if search.found.1 != 0 {
         KNOWN.0.store(search.found.0, Ordering::Relaxed);
         KNOWN.1.store(search.found.1, Ordering::Release);

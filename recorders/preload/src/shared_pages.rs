@@ -48,7 +48,7 @@ pub(crate) fn find(address: usize) {
     }
     let mut line = Line::default();
     let mut is_shared = None;
-    system::read_without_library(c"/proc/self/maps", |octet| {
+    system::read_without_library(c"/proc/thread-self/maps", |octet| {
         if let Some(range) = line.take(octet)
             && (range.0..range.1).contains(&address)
         {

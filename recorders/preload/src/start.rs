@@ -207,7 +207,7 @@ fn write_maps() {
     let stem = unsafe { &mut *NAMES.stem.get() };
     let without_ending = stem.len();
     stem.push(b".maps");
-    system::copy_file(c"/proc/self/maps", stem.as_ptr());
+    system::copy_file(c"/proc/thread-self/maps", stem.as_ptr());
     stem.cut(without_ending);
 }
 

@@ -1,7 +1,7 @@
 //! What to change in a program or on its host, each with the figures of this run that bear it out. Nothing is advised without.
 
 use super::contention::{BarrierSummary, ConditionSummary, ContentionSummary};
-use super::locks::LockSummary;
+use super::locks::{LockSummary, UNKNOWN_CALL};
 use super::names::SyncNames;
 use super::shares::Share;
 use super::words::WordSummary;
@@ -96,18 +96,27 @@ fn of_lock(lock: &LockSummary, contention: &ContentionSummary, names: &SyncNames
                 .map(|(place, part)| format!("{part} of the wait was for holds that ended in {place}.")),
         );
         let slept_ns = one.owner_ns[Activity::Slept as usize];
-        let call = lock.owner_calls.first().filter(|_| slept_ns as f64 >= LEADS * one.held_ns as f64);
-        let (kind, change) = match call.filter(|_| one.held_ns > 0) {
-            Some(call) => {
-                evidence.push(format!(
-                    "While others waited, its owners slept {} in {}.",
-                    time(call.total_ns),
-                    call.name
-                ));
-                ("sleep-outside", format!("Sleep in {} without {name}.", call.name))
+        let sleeps = one.held_ns > 0 && slept_ns as f64 >= LEADS * one.held_ns as f64;
+        let call = lock.owner_calls.first().filter(|call| sleeps && call.name != UNKNOWN_CALL);
+        evidence.extend(call.map(|call| {
+            format!("While others waited, its owners slept {} in {}.", time(call.total_ns), call.name)
+        }));
+        let outside = lock.gain.map(|gain| gain.sleep_outside).filter(|gain| *gain >= WORTH);
+        let (kind, change, gain) = match (call, outside) {
+            (Some(call), Some(gain)) => {
+                evidence[0] =
+                    format!("Slept as long without it, the run is {} shorter by replay.", Cell::Share(gain));
+                ("sleep-outside", format!("Sleep in {} without {name}.", call.name), gain)
             }
-            None => ("shorten-hold", format!("Hold {name} for less time.")),
+            _ => ("shorten-hold", format!("Hold {name} for less time."), gain),
         };
+        let within = lock.gain.filter(|_| call.is_some() && outside.is_none());
+        evidence.extend(within.map(|gain| {
+            format!(
+                "The same sleep without {name} gains {} by replay: the run waits for the owners themselves.",
+                Cell::Share(gain.sleep_outside.max(0.0))
+            )
+        }));
         all.push(Advice { kind, change, gain: Some(gain), at_most: false, evidence });
     }
     if let Some(gain) = lock.gain.and_then(|gain| gain.split).filter(|gain| *gain >= WORTH) {
@@ -283,7 +292,11 @@ fn signal_one(condition: &ConditionSummary) -> Option<Advice> {
     let often = one.broadcasts >= ENOUGH_WAITS && idle as f64 >= LEADS * one.woken as f64;
     often.then(|| Advice {
         kind: "signal-one",
-        change: format!("Signal {} rather than broadcast it, if one waiter is enough.", condition.name),
+        // A signal that reaches the wrong one of several predicates is lost, and the program may stand still.
+        change: format!(
+            "Signal {} rather than broadcast it, if any waiter will do; else give what they wait for conditions of their own.",
+            condition.name
+        ),
         gain: None,
         at_most: false,
         evidence: vec![format!(
@@ -358,15 +371,14 @@ fn others_off(contention: &ContentionSummary) -> Option<Advice> {
     if !contention.kernel_seen {
         return None;
     }
-    let (queued_ns, lived_ns) = (spent_ns(contention, Spending::RunQueue), lived_ns(contention));
-    let taken_ns = queued_ns - contention.crowded_ns.min(queued_ns);
+    let (taken_ns, lived_ns) = (contention.others_ns, lived_ns(contention));
     (taken_ns as f64 >= MATTERS * lived_ns as f64).then(|| Advice {
         kind: "others-off",
         change: "Keep other programs off its CPUs.".to_owned(),
         gain: None,
         at_most: false,
         evidence: vec![format!(
-            "Its threads stood {} in run queues while their CPUs ran others or were about to switch, {} of their time.",
+            "Its threads stood {} in run queues behind threads of other programs, {} of their time.",
             time(taken_ns),
             Cell::part(taken_ns, lived_ns)
         )],

@@ -41,6 +41,9 @@ pub struct ContentionSummary {
     pub barriers: Vec<BarrierSummary>,
     /// Time in run queues behind threads of the program itself, of all threads, nanoseconds.
     pub crowded_ns: u64,
+    /// The same behind threads of other programs. The rest of run queues is of idle CPUs that had not switched yet.
+    #[serde(default)]
+    pub others_ns: u64,
     /// The locks that were waited for longest.
     pub locks: Vec<LockSummary>,
     /// Locks with waits that are not listed.
@@ -192,6 +195,7 @@ pub(super) fn name(found: Contention, gains: Gains, names: &SyncNames) -> Conten
             .collect(),
         barriers,
         crowded_ns: found.crowded_ns,
+        others_ns: found.others_ns,
         locks,
         locks_left_out: found.locks_left_out,
         word_wait: found.word_wait,

@@ -7,6 +7,7 @@ use quaver_abi::kernel_side::KernelSideRecord;
 use quaver_abi::record::AnchorRecord;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_store::segments::{SegmentReader as RawReader, read_if_any};
+use quaver_sync_analysis::replay::Life;
 use quaver_sync_analysis::sync::{AnyEvent, KernelEvent, SyncEvent, ThreadId};
 use quaver_sync_store::{
     PackedReader, Segment, SegmentReader, SyncFacts as ImageFacts, SyncMoment, SyncSegmentError, SyncThread,
@@ -52,6 +53,21 @@ impl Image {
             ImageSource::Packed(table) => table.threads(),
         }
     }
+}
+
+/// What each image was made from, and until when it lasted.
+pub(super) fn lives(images: &[Image]) -> Vec<Life> {
+    let all: Vec<&ImageFacts> = images.iter().map(Image::facts).collect();
+    let of = |own: &&ImageFacts| {
+        let makes = |one: &ImageFacts| match own.exec_number {
+            0 => one.pid == own.parent,
+            number => one.pid == own.pid && one.exec_number + 1 == number,
+        };
+        let earlier = all.iter().enumerate().filter(|(_, one)| one.first_ns < own.first_ns && makes(one));
+        let parent = earlier.max_by_key(|(_, one)| one.first_ns).map(|(at, _)| at as u16);
+        Life { parent, last_ns: own.last_ns }
+    };
+    all.iter().map(of).collect()
 }
 
 /// Recordings of a directory, in the order of their names, and sentences about those that cannot be read.

@@ -60,8 +60,11 @@ impl LockSummary {
     }
 }
 
+/// The name of a sleep of which no call is known.
+pub(super) const UNKNOWN_CALL: &str = "an unknown call, a page fault or a stop by a signal";
+
 /// The name of what an owner slept in.
 fn call_name(call: Option<u16>) -> String {
-    let Some(number) = call else { return "an unknown call or a page fault".to_owned() };
+    let Some(number) = call else { return UNKNOWN_CALL.to_owned() };
     system_call_name(number.into()).map_or_else(|| format!("system call {number}"), str::to_owned)
 }

@@ -51,7 +51,7 @@ use quaver_sync_analysis::subframes::{Cutter, Step};
 use quaver_sync_analysis::sync::{
     AnyEvent, Contention, Ledger, Protocol, Settings, SyncResults, ThreadId, Wait,
 };
-use quaver_sync_store::{SyncCounts, pack, trim};
+use quaver_sync_store::{SyncCounts, SyncEnding, pack, trim};
 use quaver_view::Cell;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -218,7 +218,7 @@ fn measure(directory: &Path, facts: &SyncFacts, kernel: Option<&Path>) -> anyhow
     let mut protocol = Protocol::with_observer(settings(facts), Watcher::default());
     let kernel = kernel.filter(|path| path.is_file());
     let (mut waits, mut words, mut beginnings) = (0, FutexWords::default(), Beginnings::default());
-    let (mut ledger, mut replay) = (Ledger::default(), Recorder::default());
+    let (mut ledger, mut replay) = (Ledger::default(), Recorder::of(images::lives(&images)));
     let stored = SyncNames::stored(directory)?;
     let mut spins = Spins::of(&images, stored.as_ref());
     let mut callers = names::callers(&images, stored.as_ref());
@@ -234,6 +234,9 @@ fn measure(directory: &Path, facts: &SyncFacts, kernel: Option<&Path>) -> anyhow
         }
         ledger.any(event);
         protocol.any(event);
+        if let Some((thread, at_ns, blocked_ns)) = waits::for_child(event) {
+            replay.waited_for_child(thread, at_ns, blocked_ns, ledger.so_far(thread));
+        }
         if let AnyEvent::Sync(event) = event {
             let wakeup = protocol.observer_mut().latest.take();
             if let Some(wakeup) = &wakeup {
@@ -244,6 +247,9 @@ fn measure(directory: &Path, facts: &SyncFacts, kernel: Option<&Path>) -> anyhow
     })?;
     images.iter().for_each(|image| protocol.lost(image.facts().records_lost));
     let mut trace = replay.finish(ledger.kernel_seen());
+    let said_exit = |image: &Image| image.facts().ended != SyncEnding::Unsaid;
+    let exited = (0_u16..).zip(&images).filter(|(_, image)| said_exit(image));
+    exited.for_each(|(process, _)| ledger.exited(process));
     let contention = ledger.finish(contention::LISTED, &ends(facts, &images));
     let mut gains = trace.gains(&contention::worth_changing(&contention));
     let stuck = match contention.locks.iter().any(|lock| lock.deadlock.is_some()) {
@@ -296,7 +302,7 @@ fn tell(
         }
         take(&event);
     };
-    let heard =
+    let mut heard =
         images.iter().any(|image| image.threads().len() > 1 || uncontended(image) != SyncCounts::default());
     let Some(path) = kernel else {
         images::feed(images, callers, None, |told| {
@@ -320,7 +326,11 @@ fn tell(
     let threads = images.iter().flat_map(Image::threads);
     let mut both = Reconciler::new(images.len() as u16, threads.map(|thread| ThreadId(thread.tid)).collect());
     images::feed(images, callers, Some(KernelStream { path, each: &mut each }), |told| match told {
-        MergedEvent::Event(event) => both.event(event, take),
+        MergedEvent::Event(event) => {
+            let waits = matches!(event, AnyEvent::Sync(event) if event.kind.begins_wait());
+            heard |= waits && !images.is_empty();
+            both.event(event, take);
+        }
         MergedEvent::Futex(event) => both.futex(event, take),
         MergedEvent::Made { thread, process } => both.made(*thread, *process),
     })?;

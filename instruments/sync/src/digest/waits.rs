@@ -2,15 +2,31 @@
 
 use super::SyncDigest;
 use quaver_abi::sync::CPU_UNKNOWN;
+use quaver_host::names::system_call_name;
 use quaver_store::error::StoreError;
 use quaver_store::run::RunDir;
 use quaver_store::waits::{WaitRow, write_waits};
 use quaver_sync_analysis::replay::LatestWakeup;
-use quaver_sync_analysis::sync::{Cause, Observer, SyncClass, ThreadId, Wait, Wakeup};
+use quaver_sync_analysis::sync::{
+    AnyEvent, Cause, KernelEvent, KernelKind, Observer, SyncClass, ThreadId, Wait, Wakeup,
+};
 use quaver_view::Cell;
+
+/// System calls in which a process waits for the end of a child, or for the signal of it as `timeout` does.
+const FOR_CHILDREN: [&str; 5] = ["wait4", "waitid", "rt_sigsuspend", "rt_sigtimedwait", "pause"];
 
 /// Pieces that are kept, 64 bytes each.
 const MOST: usize = 4_000_000;
+
+/// If such a call returns: whose, when, and how long it slept.
+pub(super) fn for_child(event: &AnyEvent) -> Option<(ThreadId, u64, u64)> {
+    let AnyEvent::Kernel(KernelEvent { at_ns, kind, .. }) = event else { return None };
+    let KernelKind::SystemCall { thread, blocked_ns, number, only_waits: true, .. } = *kind else {
+        return None;
+    };
+    let name = system_call_name(number.into())?;
+    FOR_CHILDREN.contains(&name).then_some((thread, *at_ns, blocked_ns))
+}
 
 /// A piece of a late wait, to be named.
 #[derive(Clone, Copy, Debug)]

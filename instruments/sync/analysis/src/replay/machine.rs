@@ -10,6 +10,8 @@ pub(super) struct Change {
     pub(super) lock: u32,
     /// Factor of the time with the lock.
     pub(super) hold: f64,
+    /// Who has the lock sleeps once it has given it back, not before.
+    pub(super) sleeps_outside: bool,
     /// Another lock has half of its uses.
     pub(super) split: bool,
     /// Factor of the number of CPUs.
@@ -19,7 +21,8 @@ pub(super) struct Change {
 }
 
 impl Change {
-    pub(super) const NONE: Self = Self { lock: u32::MAX, hold: 1.0, split: false, cpus: 1.0, delay: 1.0 };
+    pub(super) const NONE: Self =
+        Self { lock: u32::MAX, hold: 1.0, sleeps_outside: false, split: false, cpus: 1.0, delay: 1.0 };
 }
 
 /// What a replay came to.
@@ -70,6 +73,8 @@ struct Player {
     held: Vec<usize>,
     /// Mutexes to be taken again.
     regain: Vec<usize>,
+    /// Sleep that it has put off until it gives the changed lock back.
+    put_off_ns: u64,
     /// Factor of its time without the changed lock: free holds of it that no step stands for.
     outside: f64,
     /// It stood in the queue of the lock that it tries now.
@@ -173,6 +178,19 @@ impl<'a> Machine<'a> {
         if player.held.contains(&changed) { self.change.hold } else { player.outside }
     }
 
+    fn puts_off(&self, thread: usize) -> bool {
+        self.change.sleeps_outside && self.players[thread].held.contains(&(self.change.lock as usize))
+    }
+
+    /// The sleep that was put off, if it may sleep now.
+    fn sleep_late(&mut self, thread: usize) -> bool {
+        let ns = if self.puts_off(thread) { 0 } else { std::mem::take(&mut self.players[thread].put_off_ns) };
+        if ns > 0 {
+            self.sleep(thread, ns as f64);
+        }
+        ns > 0
+    }
+
     fn sleep(&mut self, thread: usize, ns: f64) {
         self.timers.push(Reverse((Instant(self.now + ns), thread)));
     }
@@ -182,7 +200,9 @@ impl<'a> Machine<'a> {
             match self.players[thread].stage {
                 Stage::Sleep => {
                     self.players[thread].stage = Stage::Run;
-                    if step.slept_ns > 0 {
+                    if self.puts_off(thread) {
+                        self.players[thread].put_off_ns += step.slept_ns;
+                    } else if step.slept_ns > 0 {
                         let ns = step.slept_ns as f64 * self.pace(thread);
                         return self.sleep(thread, ns);
                     }
@@ -199,6 +219,9 @@ impl<'a> Machine<'a> {
                         return;
                     }
                     self.players[thread].stage = Stage::Done;
+                    if self.sleep_late(thread) {
+                        return;
+                    }
                 }
                 Stage::Regain => {
                     let Some(lock) = self.players[thread].regain.last().copied() else {
@@ -216,6 +239,11 @@ impl<'a> Machine<'a> {
                     (player.at, player.stage) = (player.at + 1, Stage::Sleep);
                 }
             }
+        }
+        // One that ends with the lock has slept all the same.
+        let ns = std::mem::take(&mut self.players[thread].put_off_ns);
+        if ns > 0 {
+            return self.sleep(thread, ns as f64);
         }
         self.players[thread].is_over = true;
     }

@@ -6,6 +6,7 @@
 
 mod holds;
 mod machine;
+mod processes;
 mod record;
 mod tokens;
 
@@ -75,6 +76,15 @@ struct LockFacts {
     hold_ns: u64,
 }
 
+/// What is known of a process image from the outset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// The image that it was forked or executed from, by its place among all.
+    pub parent: Option<u16>,
+    /// Its latest event.
+    pub last_ns: u64,
+}
+
 /// A thread of the trace.
 #[derive(Clone, Debug, Default)]
 struct Sequence {
@@ -118,6 +128,9 @@ pub struct LockGain {
     pub address: u64,
     /// Part of the run's length by which it would be shorter with holds half as long, 0 to 1; below 0 for longer.
     pub hold_halved: f64,
+    /// The same if its owners slept as long, but without it.
+    #[serde(default)]
+    pub sleep_outside: f64,
     /// The same with two locks in place of one, each for half of the uses; none of a mutex that waits on conditions give back.
     pub split: Option<f64>,
 }
@@ -215,7 +228,9 @@ impl Trace {
             let lock = lock as u32;
             let split = (!of_condition).then(|| gain(Change { lock, split: true, ..Change::NONE }));
             let hold_halved = gain(Change { lock, hold: 0.5, ..Change::NONE });
-            gains.locks.push(LockGain { process: *process, address: *address, hold_halved, split });
+            let sleep_outside = gain(Change { lock, sleeps_outside: true, ..Change::NONE });
+            let (process, address) = (*process, *address);
+            gains.locks.push(LockGain { process, address, hold_halved, sleep_outside, split });
         }
         gains
     }

@@ -1,6 +1,6 @@
 //! From events to the steps of threads.
 
-use super::{Deed, LockFacts, MOST_STEPS, Sequence, Step, Trace, tokens};
+use super::{Deed, Life, LockFacts, MOST_STEPS, Sequence, Step, Trace, tokens};
 use crate::sync::{Observer, SoFar, Spending, SyncEvent, ThreadId, Wakeup};
 use quaver_abi::sync::{CPU_UNKNOWN, SyncKind, SyncObject, SyncOutcome, outcome_flags};
 use std::collections::HashMap;
@@ -34,9 +34,9 @@ struct OpenCall {
 }
 
 #[derive(Debug)]
-struct Builder {
-    process: u16,
-    sequence: Sequence,
+pub(super) struct Builder {
+    pub(super) process: u16,
+    pub(super) sequence: Sequence,
     ended: bool,
     /// Parts of its time that are steps already.
     ran_ns: u64,
@@ -47,7 +47,7 @@ struct Builder {
     given_back: Option<u32>,
     /// Of what has no step yet.
     pending_ran_ns: u64,
-    pending_slept_ns: u64,
+    pub(super) pending_slept_ns: u64,
 }
 
 impl Builder {
@@ -62,8 +62,10 @@ impl Builder {
 /// Takes the events of a run in time order.
 #[derive(Debug, Default)]
 pub struct Recorder {
-    threads: Vec<Builder>,
-    by_id: HashMap<ThreadId, usize>,
+    /// By process image.
+    pub(super) lives: Vec<Life>,
+    pub(super) threads: Vec<Builder>,
+    pub(super) by_id: HashMap<ThreadId, usize>,
     /// Locks and conditions by process image and the low half of their address, which is all that a wait on a condition names.
     locks: HashMap<(u16, u32), u32>,
     lock_facts: Vec<LockFacts>,
@@ -81,10 +83,15 @@ pub struct Recorder {
     first_ns: Option<u64>,
     last_ns: u64,
     cpu_ns: Vec<u64>,
-    full: bool,
+    pub(super) full: bool,
 }
 
 impl Recorder {
+    /// A recorder of these process images.
+    pub fn of(lives: Vec<Life>) -> Self {
+        Self { lives, ..Self::default() }
+    }
+
     /// The next event. `wakeup`: what ended the wait that returns by it. `so_far`: what the thread's time went into until now.
     pub fn event(&mut self, event: &SyncEvent, wakeup: Option<Wakeup>, so_far: SoFar) {
         if self.full || matches!(event.kind, SyncKind::Anchor | SyncKind::Initialised) {
@@ -134,7 +141,7 @@ impl Recorder {
     }
 
     /// Books what the thread did outside of blocking calls since its last event.
-    fn spend(&mut self, at: usize, cpu: u16, so_far: SoFar) {
+    pub(super) fn spend(&mut self, at: usize, cpu: u16, so_far: SoFar) {
         let thread = &mut self.threads[at];
         let parts_ns = so_far.parts_ns;
         // Loops that wait for others are within: for whom is not known.
@@ -157,7 +164,7 @@ impl Recorder {
         }
     }
 
-    fn push(&mut self, at: usize, at_ns: u64, took_ns: u64, deed: Deed) -> &mut Step {
+    pub(super) fn push(&mut self, at: usize, at_ns: u64, took_ns: u64, deed: Deed) -> &mut Step {
         self.steps += 1;
         self.threads[at].push(at_ns, took_ns, deed)
     }
@@ -251,6 +258,9 @@ impl Recorder {
 
     fn start(&mut self, at: usize, event: &SyncEvent, now_ns: u64) {
         let creation = self.creations.remove(&(event.process, event.thread));
+        if let Some(maker) = self.maker(event).filter(|_| creation.is_none()) {
+            return self.start_process(at, now_ns, maker);
+        }
         let first_ns = self.first_ns.unwrap_or(now_ns);
         let from_ns =
             creation.map_or(first_ns, |(maker, step)| self.threads[maker].sequence.steps[step].at_ns);
@@ -259,7 +269,7 @@ impl Recorder {
         self.push(at, from_ns, took_ns, Deed::Await { mark, delay_ns: took_ns });
     }
 
-    fn mark(&mut self, thread: usize, step: usize) -> u32 {
+    pub(super) fn mark(&mut self, thread: usize, step: usize) -> u32 {
         let step = &mut self.threads[thread].sequence.steps[step];
         if step.mark == 0 {
             self.marks += 1;

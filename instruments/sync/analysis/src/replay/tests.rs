@@ -86,6 +86,37 @@ fn a_rule_that_the_run_itself_breaks_is_none() {
     near(gains.of(0, L).expect("it was asked for").hold_halved, 0.5);
 }
 
+/// The kernel was not seen, so all time in these is sleep.
+#[test]
+fn a_sleep_moved_out_of_a_lock_gains_what_others_waited_for_and_no_time_of_its_owner() {
+    let mut told = Vec::new();
+    begin(&mut told, 2);
+    relay(&mut told, [1, 2], L, 1_000, 40);
+    // Both sleep at the same time.
+    near(gains(&told, &[L]).of(0, L).expect("it was asked for").sleep_outside, 0.5);
+
+    // One has the lock for 9 of each 10 ms. The other waits for it, and is the first to end.
+    let mut told = Vec::new();
+    begin(&mut told, 2);
+    for round in 0..10 {
+        let from_us = round * 10_000;
+        told.extend([
+            (from_us + 1_000, 1, Taken, L, 1),
+            (from_us + 2_000, 2, LockEntry, L, 1),
+            (from_us + 9_990, 1, UnlockEntry, L, 1),
+            (from_us + 9_990, 1, UnlockExit, L, 1),
+            (from_us + 9_995, 2, LockExit, L, 1),
+            (from_us + 9_996, 2, UnlockEntry, L, 1),
+            (from_us + 9_996, 2, UnlockExit, L, 1),
+        ]);
+    }
+    told.push((100_000, 1, ThreadExit, 1, 0));
+    let found = gains(&told, &[L]);
+    let gain = found.of(0, L).expect("it was asked for");
+    near(gain.hold_halved, 0.45);
+    near(gain.sleep_outside, 0.0);
+}
+
 #[test]
 fn a_lock_that_is_always_held_is_the_run() {
     let mut told = Vec::new();

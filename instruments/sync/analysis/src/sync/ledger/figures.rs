@@ -13,6 +13,8 @@ pub struct SoFar {
     pub parts_ns: [u64; 11],
     /// Of the run queue: behind threads of the program itself, nanoseconds.
     pub crowded_ns: u64,
+    /// Of the run queue: behind threads of other programs, nanoseconds. The rest is of idle CPUs that had not switched yet.
+    pub others_ns: u64,
 }
 
 /// Where the time of one thread went: the parts together are `last_ns` − `first_ns`, exactly.
@@ -507,6 +509,8 @@ pub struct Contention {
     pub barriers: Vec<BarrierFigures>,
     /// Time in run queues behind threads of the program itself, of all threads.
     pub crowded_ns: u64,
+    /// Time in run queues behind threads of other programs, of all threads.
+    pub others_ns: u64,
     /// The locks that were waited or tried for longest.
     pub locks: Vec<LockFigures>,
     /// Locks that are not listed.

@@ -75,6 +75,7 @@ pub struct Ledger {
     barriers: Barriers,
     words: Words,
     unheard: Unheard,
+    leavers: unended::Leavers,
     /// Futex words, as if each were a lock.
     word_locks: AddressMap<ObjectKey, Lock>,
     /// The same as if each were a barrier.
@@ -178,6 +179,7 @@ impl Ledger {
             }
             SyncKind::FutexWaitExit => self.waited_on(event, slot, Spending::Futex),
             SyncKind::ThreadExit => {
+                self.leaves(slot, event);
                 self.abandon(slot);
                 self.unqueue(slot);
                 self.threads[slot as usize].ended = true;
@@ -512,6 +514,7 @@ impl Ledger {
         let locks = ranked.into_iter().filter_map(|(_, key)| Some(self.locks.remove(&key)?.figures(key)));
         let locks = locks.collect();
         let crowded_ns = self.threads.iter().map(|thread| thread.so_far().crowded_ns).sum();
+        let others_ns = self.threads.iter().map(|thread| thread.so_far().others_ns).sum();
         let mut threads: Vec<ThreadTime> = self.threads.iter().map(Thread::time).collect();
         threads.sort_by_key(|one| (one.first_ns, one.thread));
         threads.truncate(LISTED_THREADS);
@@ -526,6 +529,7 @@ impl Ledger {
             conditions: self.conditions.figures(listed),
             barriers: self.barriers.figures(listed),
             crowded_ns,
+            others_ns,
             locks,
             locks_left_out: left_out,
             word_wait,

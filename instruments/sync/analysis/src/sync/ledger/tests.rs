@@ -354,6 +354,22 @@ fn who_gives_its_cpu_away_waits_for_others_and_for_no_cpu() {
 }
 
 #[test]
+fn an_idle_cpu_that_has_not_switched_is_no_other_program() {
+    let mut scene = Scene::new();
+    scene.at(0, 1, ThreadStart, 1);
+    scene.switch(0, 1, 0, 1, OffCpu::Unknown);
+    scene.switch(1_000, 1, 1, 0, OffCpu::Blocked);
+    scene.wakeup(2_000, 1, 1, 1);
+    scene.switch(5_000, 1, 0, 1, OffCpu::Unknown);
+    scene.switch(6_000, 1, 1, 7, OffCpu::Preempted);
+    scene.switch(8_000, 1, 7, 1, OffCpu::Blocked);
+    scene.at(9_000, 1, ThreadExit, 1);
+    let found = found(&scene);
+    assert_eq!((found.threads[0].run_queue_ns, found.crowded_ns), (5_000_000, 0), "{found:?}");
+    assert_eq!(found.others_ns, 2_000_000, "{found:?}");
+}
+
+#[test]
 fn a_quota_is_nobodys_thread() {
     let mut scene = Scene::new();
     for thread in [1, 2] {

@@ -55,6 +55,8 @@ pub(super) struct Thread {
     pub(super) yields: bool,
     /// Run queue behind threads of the program.
     crowded_ns: u64,
+    /// Run queue behind threads of other programs.
+    others_ns: u64,
     pub(super) call: Option<Call>,
     /// Lock that it tries to get, and since when.
     pub(super) row: Option<(ObjectKey, u64)>,
@@ -85,6 +87,7 @@ impl Thread {
             behind_own: false,
             yields: false,
             crowded_ns: 0,
+            others_ns: 0,
             call: None,
             row: None,
             woken_on: Vec::new(),
@@ -128,8 +131,13 @@ impl Thread {
             return;
         }
         self.parts_ns[self.spending() as usize] += now_ns - from_ns;
-        if self.behind_own && self.spending() == Spending::RunQueue {
-            self.crowded_ns += now_ns - from_ns;
+        if self.spending() == Spending::RunQueue {
+            match self.behind {
+                _ if self.behind_own => self.crowded_ns += now_ns - from_ns,
+                // An idle CPU is about to switch to it, and nobody has taken it.
+                (ThreadId(0), _) => {}
+                _ => self.others_ns += now_ns - from_ns,
+            }
         }
         self.booked_ns = now_ns;
         if let Some(doing) = self.doing() {
@@ -157,7 +165,7 @@ impl Thread {
 
     /// What its time went into so far.
     pub(super) const fn so_far(&self) -> SoFar {
-        SoFar { parts_ns: self.parts_ns, crowded_ns: self.crowded_ns }
+        SoFar { parts_ns: self.parts_ns, crowded_ns: self.crowded_ns, others_ns: self.others_ns }
     }
 
     /// Its first event.

@@ -3,6 +3,7 @@
 use super::figures::{Standstill, UnendedWait};
 use super::thread::Place;
 use super::{Ledger, ObjectKey};
+use crate::sync::event::SyncEvent;
 use crate::sync::keys::SHARED_ADDRESS;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +29,37 @@ impl Unheard {
     }
 }
 
+/// By process: threads that ended while they did not wait.
+#[derive(Debug, Default)]
+pub(super) struct Leavers {
+    /// When the latest of them ended, and whether no other thread ended later.
+    latest: BTreeMap<u16, (u64, bool)>,
+    exited: BTreeSet<u16>,
+}
+
+impl Leavers {
+    /// Since when no thread that ended could have ended a wait; none if such a thread ended the process.
+    fn stood_since_ns(&self, process: u16) -> Option<u64> {
+        let (at_ns, is_last) = self.latest.get(&process).copied().unwrap_or_default();
+        (!is_last || !self.exited.contains(&process)).then_some(at_ns)
+    }
+}
+
 impl Ledger {
+    /// The process said that a thread of its own ended it.
+    pub fn exited(&mut self, process: u16) {
+        self.leavers.exited.insert(process);
+    }
+
+    /// A thread ends.
+    pub(super) fn leaves(&mut self, slot: u32, event: &SyncEvent) {
+        let latest = self.leavers.latest.entry(event.process).or_default();
+        latest.1 = self.threads[slot as usize].call.is_none();
+        if latest.1 {
+            latest.0 = event.at_ns;
+        }
+    }
+
     /// The wait that this thread begins follows a call that woke nobody.
     pub(super) fn begins_after(&mut self, slot: u32, after_unheard: bool) {
         if let Some(call) = &mut self.threads[slot as usize].call {
@@ -71,7 +102,8 @@ impl Ledger {
         waits.truncate(listed);
         let stood_still = stood.into_iter().filter_map(|(process, (threads, since_ns))| {
             let end_ns = ends_ns.get(usize::from(process)).copied().filter(|end_ns| *end_ns > 0)?;
-            Some(Standstill { process, threads, total_ns: end_ns.saturating_sub(since_ns?) })
+            let since_ns = since_ns?.max(self.leavers.stood_since_ns(process)?);
+            Some(Standstill { process, threads, total_ns: end_ns.saturating_sub(since_ns) })
         });
         (waits, stood_still.collect())
     }

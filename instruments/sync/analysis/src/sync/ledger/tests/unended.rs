@@ -55,6 +55,29 @@ fn a_process_all_of_whose_threads_wait_stood_still() {
 }
 
 #[test]
+fn a_thread_that_left_could_have_ended_a_wait_until_then() {
+    let mut scene = stuck(WORD);
+    scene.at(30, 5, ThreadStart, 5);
+    scene.at(990, 5, ThreadExit, 5);
+    let us = |us: u64| us * 1_000;
+    assert_eq!(ended(&scene).standstills, [Standstill { process: 0, threads: 3, total_ns: us(10) }]);
+    let exits = |scene: &Scene| {
+        let mut ledger = Ledger::default();
+        scene.events.iter().for_each(|event| ledger.any(event));
+        ledger.exited(0);
+        ledger.finish(usize::MAX, &[us(END_US)]).standstills
+    };
+    // It called `exit`.
+    assert_eq!(exits(&scene), []);
+    // A handler called `exit` in a thread that waited.
+    let mut scene = stuck(WORD);
+    scene.at(500, 5, ThreadStart, 5);
+    scene.at(600, 5, JoinEntry, 1);
+    scene.at(990, 5, ThreadExit, 5);
+    assert_eq!(exits(&scene), [Standstill { process: 0, threads: 3, total_ns: us(700) }]);
+}
+
+#[test]
 fn a_wait_on_a_word_comes_after_a_wake_that_nobody_heard() {
     let mut scene = Scene::new();
     for (us, woke) in [(10, 0), (30, 1)] {
