@@ -84,9 +84,10 @@ pub fn frames(mut octets: &[u8]) {
         octets = rest;
         time_ns += i64::from(*step) * 100_000 - 1_000;
         let wire_octets = data.len() as u32 + u32::from(*step % 3);
-        let frame =
-            quaver_capture::frames::decode(LINKS[usize::from(link % 8)], data, wire_octets, Some(time_ns));
-        table.packet(Some(time_ns), &PacketStamps::default(), &frame);
+        let link = LINKS[usize::from(link % 8)];
+        quaver_capture::frames::decode(link, data, wire_octets, Some(time_ns), |facts| {
+            table.packet(Some(time_ns), &PacketStamps::default(), facts);
+        });
     }
     let _ = table.finish();
 }
