@@ -26,7 +26,7 @@ pub static INSTRUMENT: Instrument = Instrument {
     verbs: &[
         verb!(
             "watch",
-            "Watch receivers, threads and paths, and keep an incident of each glitch, with its cause",
+            "Watch receivers, threads and paths; keep an incident of each glitch, with its cause",
             args::WatchArgs,
             args::run
         ),
