@@ -207,7 +207,7 @@ fn who_waits_again_at_once_is_counted() {
     let change = &advice(&summary, "signal-one").expect("three of four had nothing to do")["change"];
     assert_eq!(
         change,
-        "Signal herd rather than broadcast it, if any waiter will do; else give what they wait for conditions of their own."
+        "Signal herd rather than broadcast it, if any waiter will do. If not, give each predicate a condition of its own."
     );
     assert!(page.contains("Signal herd rather than broadcast it"), "{page}");
 }

@@ -294,7 +294,7 @@ fn signal_one(condition: &ConditionSummary) -> Option<Advice> {
         kind: "signal-one",
         // A signal that reaches the wrong one of several predicates is lost, and the program may stand still.
         change: format!(
-            "Signal {} rather than broadcast it, if any waiter will do; else give what they wait for conditions of their own.",
+            "Signal {} rather than broadcast it, if any waiter will do. If not, give each predicate a condition of its own.",
             condition.name
         ),
         gain: None,

@@ -212,7 +212,7 @@ pub fn settings(facts: &SyncFacts) -> Settings {
 
 /// Feeds all that was recorded to the protocol.
 fn measure(directory: &Path, facts: &SyncFacts, kernel: Option<&Path>) -> anyhow::Result<Measured> {
-    let (images, unreadable) = images::open_all(directory)?;
+    let (images, mut unreadable) = images::open_all(directory)?;
     let (from_ns, to_ns) = span(facts, &images);
     let mut lanes = LaneKeeper::new(from_ns, to_ns);
     let mut protocol = Protocol::with_observer(settings(facts), Watcher::default());
@@ -245,6 +245,7 @@ fn measure(directory: &Path, facts: &SyncFacts, kernel: Option<&Path>) -> anyhow
             replay.event(event, wakeup, ledger.so_far(event.thread));
         }
     })?;
+    unreadable.extend(warnings::renumbered(facts, &images, &told.made));
     images.iter().for_each(|image| protocol.lost(image.facts().records_lost));
     let mut trace = replay.finish(ledger.kernel_seen());
     let said_exit = |image: &Image| image.facts().ended != SyncEnding::Unsaid;
@@ -285,6 +286,8 @@ struct Beside {
     futex: Option<FutexFigures>,
     /// The events are the program's futex calls, for nobody saw its own.
     from_kernel: bool,
+    /// Threads that the kernel saw being made.
+    made: BTreeSet<u32>,
 }
 
 /// Feeds all that was recorded to `take`, in time order. Futex calls outside of recorded calls are events like any other.
@@ -310,8 +313,9 @@ fn tell(
                 take(event);
             }
         })?;
-        return Ok(Beside { futex: None, from_kernel: false });
+        return Ok(Beside { futex: None, from_kernel: false, made: BTreeSet::new() });
     };
+    let mut made = BTreeSet::new();
     let mut futex = FutexCounter::default();
     let mut functions = FunctionCalls::default();
     let mut each = |record: &KernelSideRecord| {
@@ -332,12 +336,16 @@ fn tell(
             both.event(event, take);
         }
         MergedEvent::Futex(event) => both.futex(event, take),
-        MergedEvent::Made { thread, process } => both.made(*thread, *process),
+        MergedEvent::Made { thread, process } => {
+            made.insert(thread.0);
+            both.made(*thread, *process);
+        }
     })?;
     let both = both.finish(take);
     Ok(Beside {
         futex: Some(FutexFigures { reconciled: heard.then_some(both), ..futex.finish() }),
         from_kernel: !heard,
+        made,
     })
 }
 

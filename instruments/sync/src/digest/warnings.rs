@@ -1,10 +1,12 @@
 //! What to know before believing the numbers of `quaver sync`, each with what to do about it.
 
 use super::contention::ContentionSummary;
-use super::facts::UprobeFacts;
+use super::facts::{SyncFacts, UprobeFacts};
+use super::images::Image;
 use super::summary::SyncSummary;
 use quaver_store::manifest::Manifest;
 use quaver_view::Cell;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Share of wake-ups whose waker is known; below it, something is missing.
@@ -73,6 +75,39 @@ pub(super) fn unseen(summary: &SyncSummary, recorded: u64, runtimes: &[&str]) ->
             Cell::Share(share)
         )
     })
+}
+
+/// Processes whose threads the kernel numbers otherwise. `made`: the kernel's numbers of all threads that the run made.
+pub(super) fn renumbered(facts: &SyncFacts, images: &[Image], made: &BTreeSet<u32>) -> Option<String> {
+    // What was made before, or without a record, proves nothing.
+    if facts.attached || !facts.kernel.looked() || facts.kernel.lost > 0 {
+        return None;
+    }
+    let of = |image: &Image| {
+        let threads = image.threads().iter().map(|thread| thread.tid);
+        are_strangers(image.facts().pid, threads, facts.pid, made)
+    };
+    // Images that one process executed have one number.
+    let pids: BTreeSet<u32> =
+        images.iter().filter(|image| of(image)).map(|image| image.facts().pid).collect();
+    let who = match (pids.first()?, pids.len()) {
+        (first, 1) => format!("process {first} has"),
+        (first, count) => format!("process {first} and {} more have", count - 1),
+    };
+    Some(format!(
+        "{who} a PID namespace of its own, where the kernel's records have other numbers for its threads: each of its waits counts \
+         twice; start it in the namespace that quaver runs in"
+    ))
+}
+
+/// Whether no thread of a process is one that the kernel saw.
+fn are_strangers(
+    pid: u32,
+    mut threads: impl Iterator<Item = u32>,
+    program: u32,
+    made: &BTreeSet<u32>,
+) -> bool {
+    pid != program && !threads.any(|thread| made.contains(&thread))
 }
 
 /// Execution that the timer of the samples passed over, where it is more than one part in ten.
@@ -235,4 +270,18 @@ fn kernel(summary: &SyncSummary) -> Vec<String> {
         );
     }
     warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_with_numbers_of_another_namespace_are_strangers() {
+        let made = BTreeSet::from([101, 102, 103]);
+        assert!(are_strangers(1, [1, 2, 3].into_iter(), 100, &made));
+        // The program itself was made before its first record; of a child one thread is enough.
+        assert!(!are_strangers(100, [100].into_iter(), 100, &made));
+        assert!(!are_strangers(101, [101, 7].into_iter(), 100, &made));
+    }
 }

@@ -1,6 +1,6 @@
 //! How it looks: receivers and tables of threads, the times of the chosen one, their causes, and incidents.
 
-use super::history::{History, LATELY_S, bound, incident_lines, incidents, time_of_day};
+use super::history::{History, LATELY_S, bound, incident_lines, incidents, path_line, time_of_day};
 use crate::board::{Figures, Outcomes};
 use crate::histogram::BOUNDS_US;
 use quaver_screen::parts::{beside, columns, headed, in_ascii, lines, right, split, text};
@@ -164,7 +164,16 @@ impl History {
             self.table(rows, chosen.filter(|chosen| *chosen < rows.len()), choice.back, look, table, buffer);
             rest = below;
         }
+        if !now.paths.is_empty() {
+            let most = if all.is_empty() { rest.height } else { rest.height / 4 };
+            let (paths, below) = split(rest, (now.paths.len() as u16 + 1).min(most));
+            of_paths(now, look, paths, buffer);
+            rest = below;
+        }
         let Some(row) = all.get(chosen) else {
+            if !now.paths.is_empty() {
+                return;
+            }
             return text(
                 buffer,
                 rest,
@@ -295,6 +304,14 @@ impl History {
     }
 }
 
+fn of_paths(now: &Figures, look: Look, area: Rect, buffer: &mut Buffer) {
+    let below = headed(&["paths".to_owned()], look, area, buffer);
+    for (place, (name, state)) in below.rows().zip(&now.paths) {
+        let is_well = state.watched && !state.silent;
+        text(buffer, place, &path_line((name, state)), if is_well { Style::new() } else { look.alarm() });
+    }
+}
+
 /// The last columns of a place, for so many seconds.
 fn newest_right(place: Rect, seconds: usize) -> Rect {
     let (_, rest) = beside(place, place.width.saturating_sub(seconds as u16));
@@ -333,6 +350,8 @@ fn by_cause(row: &Row<'_>, look: Look, area: Rect, buffer: &mut Buffer) {
 mod tests {
     use super::super::history::tests::history;
     use super::*;
+    use crate::board::PathState;
+    use crate::histogram::Histogram;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
@@ -392,6 +411,35 @@ mod tests {
         assert_eq!([after(Key::Tab), after(Key::Down), after(Key::Up)], [(0, 0), (1, 0), (0, 0)]);
         assert_eq!([after(Key::Left), after(Key::Left), after(Key::Left)], [(0, 1), (0, 2), (0, 2)]);
         assert_eq!(after(Key::Right), (0, 1));
+    }
+
+    #[test]
+    fn paths_stand_alone_or_between_the_tables_and_the_times() {
+        let mut round_trip = Histogram::default();
+        round_trip.add(15_000);
+        let words = "44 bytes every 100 ms from 192.0.2.1:40000 to 192.0.2.7:862".to_owned();
+        let state = PathState {
+            watched: true,
+            silent: true,
+            sent: 40,
+            lost: 3,
+            round_trip,
+            words,
+            ..PathState::default()
+        };
+        let with_path = |before: &Figures| Figures {
+            paths: [("studio-b".to_owned(), state.clone())].into(),
+            ..before.clone()
+        };
+        let line = "studio-b: no reply comes; 3 lost of 40 packets; round trip p50 ≤ 20.0 µs, p99 ≤ 20.0 µs";
+        let mut alone = History::new(String::new());
+        alone.push(with_path(&Figures::default()));
+        let mut beside = History::new(String::new());
+        beside.push(with_path(history(3).newest().unwrap()));
+        for (history, others) in [(alone, false), (beside, true)] {
+            let text = picture(&history, Choice::default(), Moment::default(), PLAIN, 100, 24);
+            assert!(text.contains(line) && text.contains("studio  ") == others, "{text}");
+        }
     }
 
     #[test]

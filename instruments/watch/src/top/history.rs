@@ -1,6 +1,6 @@
 //! What the watch said, second after second, and what lies between two of its answers.
 
-use crate::board::{Figures, Incident, Outcomes, ReceiverState};
+use crate::board::{Figures, Incident, Outcomes, PathState, ReceiverState};
 use crate::histogram::{BOUNDS_US, Histogram};
 use quaver_view::Cell;
 use std::collections::VecDeque;
@@ -133,6 +133,14 @@ impl Stretch {
 /// Incidents, those counted in others included.
 pub(super) fn incidents(outcomes: &Outcomes) -> u64 {
     outcomes.incidents.values().chain(outcomes.folded.values()).sum()
+}
+
+/// A path in a line: losses first, since they are what a narrow screen must show.
+pub(super) fn path_line((name, state): (&String, &PathState)) -> String {
+    let [p50, p99] = [0.5, 0.99].map(|quantile| bound(&state.round_trip, quantile));
+    let silent = if state.silent { "no reply comes; " } else { "" };
+    let (sent, lost) = (Cell::several(state.sent, "packet"), Cell::Count(state.lost));
+    format!("{name}: {silent}{lost} lost of {sent}; round trip p50 {p50}, p99 {p99}; {}", state.words)
 }
 
 /// `≤ 50.0 µs`, `> 1.00 s`; `-` without any.

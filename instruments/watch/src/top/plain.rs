@@ -1,6 +1,6 @@
 //! The same in lines: for pipes, files and screen readers.
 
-use super::history::{History, LATELY_S, bound, incident_lines, incidents, time_of_day};
+use super::history::{History, LATELY_S, bound, incident_lines, incidents, path_line, time_of_day};
 use quaver_view::Cell;
 use std::fmt::Write;
 
@@ -46,11 +46,8 @@ pub(super) fn lines(history: &History) -> String {
             Cell::Count(incidents(&state.outcomes)),
         );
     }
-    for (name, state) in &now.paths {
-        let sent = Cell::several(state.sent, "packet");
-        let silent = if state.silent { "; no reply comes" } else { "" };
-        let (time, words, lost) = (time_of_day(now.realtime_ns), &state.words, Cell::Count(state.lost));
-        let _ = writeln!(out, "{time} {name}: {words}; {sent} and {lost} lost so far{silent}");
+    for line in now.paths.iter().map(path_line) {
+        let _ = writeln!(out, "{} {line}", time_of_day(now.realtime_ns));
     }
     let before_ns = if history.most_back() > 0 {
         history.at(1).map_or(0, |figures| figures.realtime_ns)
