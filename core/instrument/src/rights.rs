@@ -53,7 +53,7 @@ pub fn keep_to_send(read: &[&Path], write: &[&Path]) {
     say(SENDER.keep(Some(Files { read: &read, write: &write, emptied: &emptied })));
 }
 
-/// Before the calling thread tells a server of what happened.
+/// Before the calling thread tells a server of what happened, or hears what a reflector answers.
 pub fn keep_to_notify() {
     say(NOTIFIER.keep(Some(Files { read: &EVERYBODYS.map(Path::new), ..Files::default() })));
 }

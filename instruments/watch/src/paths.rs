@@ -36,6 +36,7 @@ pub(crate) struct PathWatch {
 impl PathWatch {
     /// Sends until the watch ends.
     pub(crate) fn run(&self) {
+        quaver_instrument::rights::keep_to_notify();
         let mut said = String::new();
         let mut silence = Silence::begin(now_ns(), self.settings.every.as_nanos() as u64);
         while !self.end.requested() {

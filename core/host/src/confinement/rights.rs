@@ -111,12 +111,15 @@ pub static ANSWERS: Right = Right {
     capabilities: CapabilitySet::empty(),
 };
 
-/// It tells a server of what happened.
+/// It tells a server of what happened, or hears what one answers.
 pub static NOTIFIER: Right = Right {
-    who: &[(
-        "`watch`, the thread that sends to the `url` of `[hook]`",
-        "reads `/proc`, `/sys`, `/etc` and libraries",
-    )],
+    who: &[
+        (
+            "`watch`, the thread that sends to the `url` of `[hook]`",
+            "reads `/proc`, `/sys`, `/etc` and libraries",
+        ),
+        ("`watch`, the thread of each `[[path]]`", "reads `/proc`, `/sys`, `/etc` and libraries"),
+    ],
     network: Sockets::Any,
     tracing: false,
     programs: false,
