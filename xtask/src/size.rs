@@ -22,7 +22,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-cure-analysis", 690),
     ("quaver-doctor", 196),
     ("quaver-dvfs", 1_245),
-    ("quaver-host", 14_943),
+    ("quaver-host", 14_946),
     ("quaver-instrument", 8_738),
     ("quaver-lab", 893),
     ("quaver-lab-guests", 1_266),
@@ -49,7 +49,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-tune", 2_813),
     ("quaver-view", 5_646),
     ("quaver-waiting", 157),
-    ("quaver-watch", 8_660),
+    ("quaver-watch", 8_661),
 ];
 
 /// The budget of a crate, where it has one.
