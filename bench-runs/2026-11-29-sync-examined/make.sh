@@ -1,10 +1,12 @@
 #!/bin/sh
 # Builds the programs, and runs each bare and under $QUAVER.
 set -e
-gcc -O1 -g -pthread -o ta ta.c -lrt
-gcc -O1 -g -fopenmp -pthread -o gain gain.c
-gcc -O1 -g -pthread -o outs outs.c
-g++ -std=c++20 -O1 -g -pthread -o tb tb.cc
+# The clock and `gain` are those of another entry.
+words=../2026-11-28-unseen-words
+gcc -I$words -O1 -g -pthread -o ta ta.c -lrt
+gcc -I$words -O1 -g -fopenmp -pthread -o gain $words/gain.c
+gcc -I$words -O1 -g -pthread -o outs outs.c
+g++ -I$words -std=c++20 -O1 -g -pthread -o tb tb.cc
 rustc -O -g --edition 2021 -o rs rs.rs
 go build -o conds conds.go
 javac J.java

@@ -6,7 +6,6 @@ use quaver_clock::monotonic_ns;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_path_record::stamp::{SenderOptions, StampPacket, StampProgress, send_session};
 use quaver_view::Cell;
-use std::collections::VecDeque;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,8 +13,6 @@ use std::time::Duration;
 
 /// A reply that takes longer counts as lost (RFC 7680, section 3.1.3: the waiting time).
 const WAITING_NS: u64 = 3_000_000_000;
-/// Replies that came in time have been read after this: a session looks for them every 50 ms.
-const READING_NS: u64 = 200_000_000;
 /// A path is silent without a reply for so long, and for so many packets.
 const SILENCE_NS: u64 = 5_000_000_000;
 const SILENT_PACKETS: u64 = 10;
@@ -84,7 +81,8 @@ impl PathWatch {
             ..SenderOptions::new(target)
         };
         let stop = AtomicBool::new(false);
-        let mut fates = Fates::default();
+        let mut before = (0, 0);
+        let mut last_sent_ns = began_ns;
         let outcome = send_session(&options, &stop, &mut |progress| match progress {
             StampProgress::Started { local, target, packet_bytes } => {
                 let every = Cell::Duration(self.settings.every.as_nanos() as i64);
@@ -92,25 +90,26 @@ impl PathWatch {
                 self.change(|state| (state.watched, state.words) = (true, words));
             }
             StampProgress::Answered { packet, first: true, .. } => {
-                fates.answered(packet.sequence);
                 if let Some(time) = silence.reply(now_ns()) {
                     self.tell(&format!("replies come again, after {:.1} s without", time.as_secs_f64()));
                 }
                 self.change(|state| state.take(packet));
             }
             StampProgress::Answered { .. } => self.change(|state| state.duplicates += 1),
-            StampProgress::Tick { sent } => {
+            StampProgress::Tick { sent, lost } => {
                 let now_ns = now_ns();
-                let (new, lost) = fates.sent(sent, now_ns);
-                if silence.look(now_ns) {
-                    let words = "no reply has come for 5 s or longer; look at the reflector and the way to it and back";
-                    self.tell(words);
+                if sent > before.0 {
+                    last_sent_ns = now_ns;
                 }
-                if new + lost > 0 || silence.told {
-                    let silent = silence.told;
+                if silence.look(now_ns) {
+                    self.tell(silence.words(last_sent_ns));
+                }
+                if (sent, lost) != before || silence.told {
+                    let (new, now_lost) = (sent - before.0, lost - before.1);
+                    before = (sent, lost);
                     self.change(|state| {
-                        (state.sent, state.lost, state.silent) =
-                            (state.sent + new, state.lost + lost, silent);
+                        (state.sent, state.lost) = (state.sent + new, state.lost + now_lost);
+                        state.silent = silence.told;
                     });
                 }
                 if self.end.requested() || silence.is_given_up(began_ns, now_ns) {
@@ -119,7 +118,11 @@ impl PathWatch {
             }
         });
         outcome.map_err(|error| error.to_string())?;
-        if self.end.requested() { Ok(()) } else { Err(format!("no reply from {target} for a minute")) }
+        if self.end.requested() {
+            Ok(())
+        } else {
+            Err(format!("no reply from {target} for a minute or longer"))
+        }
     }
 }
 
@@ -129,58 +132,11 @@ fn now_ns() -> u64 {
 
 impl PathState {
     fn take(&mut self, packet: &StampPacket) {
-        self.silent = false;
         let round_trip = packet.reply.map(|reply| reply.round_trip_ns(packet.t1_ns));
         // Below zero, one of the reflector's times is not that of the packet.
         if let Some(ns) = round_trip.and_then(|ns| u64::try_from(ns).ok()) {
             self.round_trip.add(ns);
         }
-    }
-}
-
-/// Packets of a session of which it is not decided whether they were lost.
-#[derive(Debug, Default)]
-struct Fates {
-    /// Number of the first of them.
-    first: u64,
-    /// Whether each has its reply.
-    answered: VecDeque<bool>,
-    /// Instants, and how many packets had been sent by then.
-    sent: VecDeque<(u64, u64)>,
-    /// As of the last look.
-    count: u64,
-}
-
-impl Fates {
-    fn answered(&mut self, number: u64) {
-        let Some(place) = number.checked_sub(self.first) else { return };
-        // The look that tells of its sending may come later.
-        self.reach(number + 1);
-        self.answered[place as usize] = true;
-    }
-
-    fn reach(&mut self, count: u64) {
-        let length = count.saturating_sub(self.first) as usize;
-        self.answered.resize(length.max(self.answered.len()), false);
-    }
-
-    /// So many packets have been sent by now: how many of them are new, and how many are known to be lost by now.
-    fn sent(&mut self, count: u64, now_ns: u64) -> (u64, u64) {
-        let new = count - self.count;
-        if new > 0 {
-            self.count = count;
-            self.sent.push_back((now_ns, count));
-            self.reach(count);
-        }
-        let mut lost = 0;
-        let is_over = |sent_ns: u64| now_ns.saturating_sub(sent_ns) > WAITING_NS + READING_NS;
-        while let Some(&(_, count)) = self.sent.front().filter(|(sent_ns, _)| is_over(*sent_ns)) {
-            self.sent.pop_front();
-            let decided = (count - self.first) as usize;
-            lost += self.answered.drain(..decided).filter(|answered| !answered).count() as u64;
-            self.first = count;
-        }
-        (new, lost)
     }
 }
 
@@ -211,6 +167,15 @@ impl Silence {
         silent && !std::mem::replace(&mut self.told, true)
     }
 
+    /// What is known of it, by when the latest packet was sent.
+    fn words(&self, last_sent_ns: u64) -> &'static str {
+        if last_sent_ns <= self.last_ns {
+            "this host could send no packet, and no reply has come; look at its addresses, routes and filters"
+        } else {
+            "no reply has come for 5 s or longer; look at the reflector and the way to it and back"
+        }
+    }
+
     /// Whether it has lasted for a session's time.
     fn is_given_up(&self, began_ns: u64, now_ns: u64) -> bool {
         now_ns.saturating_sub(began_ns.max(self.last_ns)) > self.least_ns + GIVEN_UP_NS
@@ -227,26 +192,6 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn a_packet_is_lost_where_its_time_is_over_and_no_reply_came() {
-        let mut fates = Fates::default();
-        // One packet each 100 ms. Of ten, 3, 4 and 7 have no reply; that to 9 is heard before the sending is.
-        let mut lost = Vec::new();
-        for number in 0..=60u64 {
-            if number < 10 && ![3, 4, 7].contains(&number) {
-                fates.answered(number);
-            }
-            let (new, now_lost) = fates.sent((number + 1).min(10), 100 * MS * number);
-            assert_eq!(new, u64::from(number < 10), "{number}");
-            lost.push(now_lost);
-        }
-        let when: Vec<usize> = (0..lost.len()).filter(|look| lost[*look] > 0).collect();
-        assert_eq!((when, lost.iter().sum::<u64>()), (vec![36, 37, 40], 3));
-        assert!(fates.answered.is_empty() && fates.sent.is_empty());
-        fates.answered(3);
-        assert!(fates.answered.is_empty(), "decided before");
-    }
-
-    #[test]
     fn a_silent_path_is_told_once_and_that_it_answers_again() {
         let mut silence = Silence::begin(0, 100 * MS);
         let looks: Vec<bool> = (0..8).map(|second| silence.look(1_000 * MS * second)).collect();
@@ -256,6 +201,11 @@ mod tests {
         assert!(!silence.is_given_up(9_000 * MS, 70_000 * MS), "the next session has a minute too");
         assert_eq!(silence.reply(7_500 * MS), Some(Duration::from_millis(7_500)));
         assert_eq!(silence.reply(7_600 * MS), None);
+        // Packets that this host refuses never reach the reflector.
+        let words = |last_sent_ns| {
+            Silence::begin(9_000 * MS, 100 * MS).words(last_sent_ns).contains("could send no packet")
+        };
+        assert!(words(9_000 * MS) && !words(9_001 * MS));
         // A packet a second: ten of them are waited for.
         let mut rare = Silence::begin(0, 1_000 * MS);
         assert!(!rare.look(10_000 * MS) && rare.look(10_001 * MS));

@@ -8,6 +8,7 @@ use quaver_abi::wire::stamp::time::TimestampFormat;
 use quaver_abi::wire::stamp::{Mode, PORT as STAMP_PORT, ReflectorPacket, SenderPacket};
 use quaver_abi::wire::stream::StreamHeader;
 use quaver_arrivals::rtp::{RtpFields, RtpHeaderFields};
+use std::mem::discriminant;
 
 /// A sender's time is believed to be one where it lies this near to that of the capture: by chance one packet of a
 /// million looks so. Clocks farther apart are known by their ports alone.
@@ -72,38 +73,34 @@ impl Payload {
     /// place of capture, or a receiving kernel puts it together before (UDP_GRO). It is known by a second header with the next
     /// number. None where `octets` are one datagram. `of` tells what bytes carry.
     pub fn train_octets(&self, octets: &[u8], of: impl Fn(&[u8]) -> Self) -> Option<usize> {
-        // What the second header begins with, or has where the first has it.
-        let (at, known): (usize, [u8; 4]) = match self {
-            Self::Rtp { .. } => (8, *octets.get(8..)?.first_chunk()?),
-            Self::Probe(probe) => (8, probe.sequence.wrapping_add(1).to_be_bytes()),
-            Self::Stamp(probe) | Self::StampReply(probe) => (0, probe.sequence.wrapping_add(1).to_be_bytes()),
+        // Where the header has its number, and how long that is.
+        let (at, width) = match self {
+            Self::Rtp { .. } => (2, 2),
+            Self::Probe(_) => (8, 4),
+            Self::Stamp(_) | Self::StampReply(_) => (0, 4),
             Self::Stream(_) | Self::Sentinel | Self::Other => return None,
         };
-        let from = at + LEAST_BYTES;
-        memchr::memmem::find_iter(octets.get(from..)?, &known)
-            .map(|place| place + LEAST_BYTES)
-            .find(|place| self.is_before(&octets[*place..], &of))
+        let (number, stream) = self.numbered()?;
+        let next = &number.wrapping_add(1).to_be_bytes()[4 - width..];
+        let follows = |place: &usize| {
+            let other = of(&octets[*place..]);
+            let numbered = other
+                .numbered()
+                .is_some_and(|(number, its)| number.to_be_bytes()[4 - width..] == *next && its == stream);
+            numbered && discriminant(&other) == discriminant(self)
+        };
+        let places = memchr::memmem::find_iter(octets.get(at + LEAST_BYTES..)?, next);
+        places.map(|place| place + LEAST_BYTES).find(follows)
     }
 
-    /// Whether `octets` bear the number that follows this one in the same stream.
-    fn is_before(&self, octets: &[u8], of: impl Fn(&[u8]) -> Self) -> bool {
-        let follows = |before: &ProbeFacts, probe: &ProbeFacts| {
-            before.sequence.wrapping_add(1) == probe.sequence && before.session == probe.session
-        };
+    /// Its number, and what its stream is called among those of its kind.
+    fn numbered(&self) -> Option<(u32, Option<u32>)> {
         match self {
-            Self::Rtp { sequence, fields, .. } => {
-                let next = sequence.wrapping_add(1);
-                // Cheap, for an identifier may be zero as much else is.
-                octets.get(2..4) == Some(&next.to_be_bytes())
-                    && matches!(of(octets), Self::Rtp { sequence, fields: other, .. }
-                        if sequence == next && other.header.map(|header| header.ssrc) == fields.header.map(|header| header.ssrc))
+            Self::Rtp { sequence, fields, .. } => Some((u32::from(*sequence), fields.header?.ssrc)),
+            Self::Probe(probe) | Self::Stamp(probe) | Self::StampReply(probe) => {
+                Some((probe.sequence, probe.session.map(u32::from)))
             }
-            Self::Probe(before) => matches!(of(octets), Self::Probe(probe) if follows(before, &probe)),
-            Self::Stamp(before) => matches!(of(octets), Self::Stamp(probe) if follows(before, &probe)),
-            Self::StampReply(before) => {
-                matches!(of(octets), Self::StampReply(probe) if follows(before, &probe))
-            }
-            Self::Stream(_) | Self::Sentinel | Self::Other => false,
+            Self::Stream(_) | Self::Sentinel | Self::Other => None,
         }
     }
 

@@ -92,6 +92,8 @@ pub enum StampProgress<'a> {
     Tick {
         /// Packets that have been sent.
         sent: u64,
+        /// Of these, packets that had no reply within the loss timeout.
+        lost: u64,
     },
 }
 

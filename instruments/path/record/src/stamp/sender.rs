@@ -80,6 +80,8 @@ pub(crate) fn send_agreed<E: From<StampError>>(
         counter: DirectionCounter::new(),
         lateness: Lateness::histogram(),
         remembered: VecDeque::new(),
+        settled: 0,
+        lost: 0,
         outcome: blank(target, local),
         watch,
     };
@@ -135,6 +137,9 @@ struct Session<'a> {
     lateness: Histogram<u64>,
     /// The newest packets: those whose replies can be known.
     remembered: VecDeque<Remembered>,
+    /// Packets, from the first on, whose time for a reply is over, and how many of them had none.
+    settled: u64,
+    lost: u64,
     outcome: StampOutcome,
     watch: &'a mut dyn FnMut(StampProgress<'_>),
 }
@@ -160,7 +165,8 @@ impl Session<'_> {
         loop {
             self.drain(&mut buffer);
             clocks.tick();
-            (self.watch)(StampProgress::Tick { sent: self.outcome.sent });
+            self.settle(monotonic_ns());
+            (self.watch)(StampProgress::Tick { sent: self.outcome.sent, lost: self.lost });
             if stop.load(Ordering::Relaxed) || self.ended {
                 break;
             }
@@ -230,6 +236,16 @@ impl Session<'_> {
             self.forget(sent_ns);
         }
         self.outcome.most_remembered = self.outcome.most_remembered.max(self.remembered.len());
+    }
+
+    /// Counts packets as lost whose time is over. Replies that came by then have been read.
+    fn settle(&mut self, now_ns: i64) {
+        while let Some(packet) = self.remembered.get((self.settled - self.first_remembered()) as usize)
+            && (now_ns - packet.sent_ns).unsigned_abs() > self.options.loss_timeout_ns
+        {
+            self.lost += u64::from(!packet.answered);
+            self.settled += 1;
+        }
     }
 
     /// Lets packets go of which no reply can come in time, and none that is late is likely.

@@ -232,6 +232,25 @@ fn losses_are_told_apart_by_a_stateful_reflector() {
 }
 
 #[test]
+fn a_packet_is_lost_once_its_time_is_over_and_no_earlier() {
+    let timeout_ns = 300_000_000;
+    let hand = UdpSocket::bind((V4, 0)).expect("a port");
+    // Nobody answers there.
+    let target = hand.local_addr().expect("bound");
+    let options = SenderOptions { loss_timeout_ns: timeout_ns, keep_packets: false, ..sender(target) };
+    let (begun, mut told) = (std::time::Instant::now(), Vec::new());
+    let outcome = send_session(&options, &AtomicBool::new(false), &mut |progress| {
+        if let StampProgress::Tick { sent, lost } = progress {
+            told.push((begun.elapsed().as_nanos() as u64, sent, lost));
+        }
+    });
+    assert_eq!(outcome.expect("a session").lost(), 20);
+    assert!(told.iter().all(|(at_ns, sent, lost)| lost <= sent && (*lost == 0 || *at_ns > timeout_ns)));
+    assert!(told.windows(2).all(|pair| pair[0].2 <= pair[1].2));
+    assert_eq!(told.last().map(|(_, sent, lost)| (*sent, *lost)), Some((20, 20)));
+}
+
+#[test]
 fn replies_that_found_no_room_here_are_no_loss_of_the_path() {
     const COPIES: u64 = 60_000;
     let (outcome, _, _) = beside(&options(V4), |target| {
