@@ -52,8 +52,8 @@ View.Timeline = class extends View.Zoomed {
     const { lanes, zone, arrows } = this.data, [from, to] = this.shownRange, row = 20, gap = 10, top = 32;
     const wide = Math.max(560, this.pane.clientWidth);
     this.width = this.pane.clientWidth;
-    const longest = Math.max(...lanes.flatMap((lane) => [lane.name.length, lane.detail.length]));
-    const left = Math.min(longest * 6.7, 170) + 12, right = wide - 8;
+    const longest = Math.max(...lanes.flatMap((lane) => [View.room(lane.name), View.room(lane.detail)]));
+    const left = Math.min(longest, 170) + 12, right = wide - 8;
     this.frame = { left, right, wide };
     this.x = (ns) => left + ((right - left) * Math.min(to, Math.max(from, ns)) - (right - left) * from) / (to - from);
     let y = top;
@@ -122,7 +122,6 @@ View.Timeline = class extends View.Zoomed {
     }
     for (const kind of ["mousemove", "focus"]) box.addEventListener(kind, (event) => View.tip(words, event));
     for (const kind of ["mouseleave", "blur"]) box.addEventListener(kind, () => View.tip(""));
-    const room = wide - 8;
-    if (!instant && wide > 34) this.add("text", { class: "inside" + (span.colour === "--faint" ? " faint" : ""), x: x + 5, y: y + 13.5 }, View.cut(span.label, room));
+    if (!instant && wide > 34) this.add("text", { class: "inside" + (span.colour === "--faint" ? " faint" : ""), x: x + 5, y: y + 13.5 }, View.cut(span.label, wide - 8));
   }
 };

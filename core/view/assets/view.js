@@ -93,9 +93,18 @@ View.logTicks = (from, to, most) => {
 
 View.ticks = (axis, from, to, most) => axis.names?.length ? axis.names.map((_, at) => at).filter((at) => at >= from && at <= to) : (axis.log ? View.logTicks : View.linearTicks)(from, to, most);
 
+// Room that words of drawings need, pixels.
+View.brush = document.createElement("canvas").getContext("2d");
+View.room = (words) => {
+  View.brush.font = "12px system-ui, sans-serif";
+  return View.brush.measureText(words).width;
+};
+
 View.cut = (words, room) => {
-  const most = Math.max(2, Math.floor(room / 6.8));
-  return words.length > most ? words.slice(0, most - 1) + "…" : words;
+  if (View.room(words) <= room) return words;
+  const letters = [...words];
+  while (letters.length > 1 && View.room(letters.join("") + "…") > room) letters.pop();
+  return letters.join("") + "…";
 };
 
 // What the drawings are made from: `charts` by their identifiers, and `columns` of numbers that they share.

@@ -114,6 +114,14 @@ fn timeline(id: &str, number: u64) -> Chart {
     };
     let idle =
         Span { start: 2_000.0, end: 60_000.0, label: "idle (C1)".into(), depth: 0, colour: Colour::Faint };
+    // Wide letters up to the edge.
+    let edge = Span {
+        start: 62_000.0,
+        end: 100_000.0,
+        label: "wake-up [heap]+0x4060 mmmm WWWW of a mutex with a long name".into(),
+        depth: 0,
+        colour: Colour::Series(2),
+    };
     let plot = Timeline {
         span: (0.0, 100_000.0),
         origin: Some((20_000.0, "due".into())),
@@ -123,7 +131,7 @@ fn timeline(id: &str, number: u64) -> Chart {
             lane("late because", "", vec![cause]),
             lane("CPU 0", "interrupt, stack", spans(0, Colour::Series(1))),
             lane("CPU 1", "receiver", spans(1, Colour::Series(6))),
-            lane("CPU 2", "", vec![idle]),
+            lane("CPU 2", "", vec![idle, edge]),
         ],
         arrows: vec![Arrow { from: (62_000.0, 3), to: (70_000.0, 0) }],
         keys: vec![

@@ -1,6 +1,6 @@
 //! Bars of categories, and values with their intervals.
 
-use super::{Anchor, CHARACTER, Svg, cut_to, widest};
+use super::{Anchor, Svg, cut_to, room_of, widest};
 use crate::axis::{Axis, Colour};
 use crate::html::markup::Markup;
 use crate::plot::{BarSeries, Bars, Ranges};
@@ -144,9 +144,9 @@ fn standing(plot: &Bars, scale: &Scale, wide: f64) -> Markup {
     for (category, name) in plot.categories.iter().enumerate() {
         let middle = left + room * (category as f64 + 0.5);
         let lower = if two_rows && category % 2 == 1 { 14.0 } else { 0.0 };
-        let words = cut_to(name, if two_rows { room * 2.0 - CHARACTER } else { room });
+        let words = cut_to(name, if two_rows { room * 2.0 - 6.0 } else { room });
         // The outermost names stay on the drawing.
-        let half = words.chars().count() as f64 * CHARACTER / 2.0;
+        let half = room_of(&words) / 2.0;
         svg.words(
             (middle.clamp(half.min(middle), (wide - half).max(middle.min(wide - half))), foot + 16.0 + lower),
             Anchor::Middle,

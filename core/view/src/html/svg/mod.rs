@@ -8,10 +8,6 @@ mod xy;
 use super::markup::Markup;
 use crate::axis::Colour;
 use crate::plot::Plot;
-use crate::text::{cut, width};
-
-/// Width of a character of 12 px, about.
-pub(super) const CHARACTER: f64 = 6.7;
 
 /// Shapes around (0, 0) with a radius of about one: one for each colour of a series, then the one of further series and
 /// that of what is unexplained, which is stroked. So nobody needs colours to tell marks.
@@ -188,14 +184,42 @@ impl Svg {
     }
 }
 
-/// Width of the longest of some words.
-fn widest<'a>(words: impl Iterator<Item = &'a str>) -> f64 {
-    words.map(width).max().unwrap_or(0) as f64 * CHARACTER
+/// Room that a character of 12 px needs at most, pixels. Pages ask for the font of the system, so this goes by the advances
+/// of DejaVu Sans, the widest of those that are usual on Linux, rounded up.
+fn advance(character: char) -> f64 {
+    match character {
+        ' ' | '!' | '\'' | '(' | ')' | ',' | '-' | '.' | '/' | ':' | ';' | 'I' | 'J' | '[' | '\\' | ']'
+        | '|' | '·' => 4.9,
+        'f' | 'i' | 'j' | 'l' | 'r' | 't' => 5.0,
+        '%' | '@' | 'M' | 'W' | 'm' => 12.0,
+        '#' | '&' | '+' | '<' | '=' | '>' | '~' | 'w' | 'A'..='Z' => 10.1,
+        'µ' | '\0'..='\x7f' => 7.7,
+        _ => 12.0,
+    }
 }
 
-/// Words cut to a width.
+/// Room that words of 12 px need at most, pixels.
+fn room_of(words: &str) -> f64 {
+    words.chars().map(advance).sum()
+}
+
+/// Room of the longest of some words, pixels.
+fn widest<'a>(words: impl Iterator<Item = &'a str>) -> f64 {
+    words.map(room_of).fold(0.0, f64::max)
+}
+
+/// Words that stay within `room` pixels, with an ellipsis where something was cut. At least one character is kept.
 fn cut_to(words: &str, room: f64) -> String {
-    cut(words, ((room / CHARACTER) as usize).max(2))
+    if room_of(words) <= room {
+        return words.to_owned();
+    }
+    let mut left = room - advance('…');
+    let fits = |character: &char| {
+        left -= advance(*character);
+        left >= 0.0
+    };
+    let kept = words.chars().take_while(fits).count().max(1);
+    words.chars().take(kept).chain(['…']).collect()
 }
 
 #[cfg(test)]

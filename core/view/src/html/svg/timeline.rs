@@ -1,6 +1,6 @@
 //! Lanes with intervals over one stretch of time.
 
-use super::{Anchor, CHARACTER, Svg, cut_to, widest};
+use super::{Anchor, Svg, cut_to, widest};
 use crate::axis::{Axis, Colour, Quantity};
 use crate::html::markup::Markup;
 use crate::plot::{Lane, Span, Timeline};
@@ -11,6 +11,8 @@ const ROW: f64 = 20.0;
 const GAP: f64 = 10.0;
 const TOP: f64 = 32.0;
 const MOST_LABEL: f64 = 170.0;
+/// Spans wider than this have words, pixels.
+const WORDY: f64 = 34.0;
 /// Spans narrower than this are thin, pixels.
 const THIN: f64 = 2.0;
 /// More thin spans than these in a lane are drawn without their words.
@@ -128,7 +130,7 @@ fn draw_lane(
             format!(": {}", Quantity::Duration.cell(span.end - span.start))
         };
         svg.boxed((start, y), (wide, ROW - 2.0), colour, 1.0, &format!("{}{took}", span.label));
-        if !instant && wide > 5.0 * CHARACTER {
+        if !instant && wide > WORDY {
             let class = if matches!(colour, Colour::Faint) { "inside faint" } else { "inside" };
             svg.words((start + 5.0, y + 13.5), Anchor::Start, class, &cut_to(&span.label, wide - 8.0));
         }

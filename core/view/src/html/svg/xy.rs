@@ -1,6 +1,6 @@
 //! Series over two axes.
 
-use super::{Anchor, CHARACTER, MARKS, Svg, mark, widest};
+use super::{Anchor, MARKS, Svg, mark, room_of, widest};
 use crate::axis::Colour;
 use crate::html::markup::Markup;
 use crate::plot::{Data, Series, Xy};
@@ -72,7 +72,7 @@ pub(super) fn draw(plot: &Xy, wide: f64) -> Markup {
         svg.line(from, to, "guide");
         let (place, anchor) = match guide.upright {
             false => ((pane.right - 4.0, to.1 - 5.0), Anchor::End),
-            true if from.0 + guide.label.chars().count() as f64 * CHARACTER > pane.right => {
+            true if from.0 + 4.0 + room_of(&guide.label) > pane.right => {
                 ((from.0 - 4.0, ABOVE + 12.0), Anchor::End)
             }
             true => ((from.0 + 4.0, ABOVE + 12.0), Anchor::Start),
@@ -94,7 +94,7 @@ fn axes(svg: &mut Svg, plot: &Xy, pane: &Pane, marks: &[(f64, String)]) {
     for (value, text) in pane.x.ticks((room / 72.0) as usize) {
         let Some(x) = pane.x(value) else { continue };
         svg.line((x, ABOVE), (x, pane.foot()), "grid");
-        let half = text.chars().count() as f64 * CHARACTER / 2.0;
+        let half = room_of(&text) / 2.0;
         let edge = pane.right + RIGHT;
         if x.min(edge - half) - half > free {
             // Fonts differ in width: what reaches the edge ends there.
