@@ -3,6 +3,7 @@
 use crate::config::{EXAMPLE, Settings};
 use crate::{daemon, serve};
 use clap::{Args, Subcommand};
+use quaver_exposition::Access;
 use quaver_instrument::exit_code::ExitCode;
 use std::path::{Path, PathBuf};
 
@@ -81,7 +82,7 @@ pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
     }
     if let Some(file) = &args.check {
         let settings = Settings::read(file)?;
-        serve::Access::read(&settings.metrics_access)?;
+        Access::read(&settings.metrics_access)?;
         let names: Vec<&str> = settings.names().collect();
         let good = format!("{}: good; watched: {}\n", file.display(), names.join(", "));
         quaver_instrument::results::to_stdout(good.as_bytes())?;

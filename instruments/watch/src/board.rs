@@ -1,8 +1,8 @@
 //! What is known of all receivers and incidents, for metrics and status.
 
 use crate::cpus::CpuTimes;
-use crate::histogram::{Exemplar, Histogram};
 use crate::judge::{PacketFigures, Reason, Trigger};
+use quaver_exposition::histogram::{Exemplar, Histogram};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -1,6 +1,7 @@
 //! The file of settings.
 
 use anyhow::Context;
+use quaver_exposition::AccessSettings;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::quantity;
 use serde::{Deserialize, Deserializer};
@@ -71,15 +72,6 @@ impl Default for WindowSettings {
     fn default() -> Self {
         Self { before: Duration::from_secs(3), after: Duration::from_secs(1), memory_mib: 16 }
     }
-}
-
-/// Who may ask at the address of `metrics`: files of a token and of a certificate with its key.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct AccessSettings {
-    pub(crate) token_file: Option<PathBuf>,
-    pub(crate) certificate_file: Option<PathBuf>,
-    pub(crate) key_file: Option<PathBuf>,
 }
 
 /// A program to start and a server to notify for each incident.
@@ -274,7 +266,7 @@ impl Settings {
             return Err("cpus names no CPU".to_owned());
         }
         self.hook.as_ref().map_or(Ok(()), HookSettings::judge)?;
-        self.judge_access()?;
+        self.metrics_access.judge(self.metrics)?;
         self.receivers.iter().try_for_each(ReceiverSettings::judge)?;
         self.threads.iter().try_for_each(ThreadsSettings::judge)?;
         self.paths.iter().try_for_each(PathSettings::judge)?;
@@ -282,24 +274,6 @@ impl Settings {
             return Err("two tables have the same name".to_owned());
         }
         Ok(())
-    }
-
-    /// What other hosts reach is for those who have the token, and nobody on the way reads it.
-    fn judge_access(&self) -> Result<(), String> {
-        let AccessSettings { token_file, certificate_file, key_file } = &self.metrics_access;
-        if certificate_file.is_some() != key_file.is_some() {
-            return Err("metrics_access: certificate_file and key_file go together".to_owned());
-        }
-        match self.metrics {
-            Some(address) if !address.ip().is_loopback() && (token_file.is_none() || key_file.is_none()) => {
-                Err(format!(
-                    "metrics: other hosts may reach {address}: give [metrics_access] a token_file, a certificate_file and a \
-                     key_file, or listen at 127.0.0.1:{}",
-                    address.port()
-                ))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Names of all that is watched.

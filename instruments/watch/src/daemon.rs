@@ -10,11 +10,11 @@ use crate::receiver::Watchman;
 use crate::serve;
 use crate::threads::ThreadsWatch;
 use anyhow::Context;
+use quaver_exposition::{Access, ProcessCost};
 use quaver_host::confinement::WATCH;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use rustix::fs::{FlockOperation, flock};
-use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -36,7 +36,7 @@ const COST_LOOK: Duration = Duration::from_secs(1);
 pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     let began = Instant::now();
     let mut settings = Arc::new(Settings::read(file)?);
-    let access = serve::Access::read(&settings.metrics_access)?;
+    let access = Access::read(&settings.metrics_access)?;
     let interrupt = Interrupt::catch_but_hangup()?;
     let (reload, trigger) = (flag(SIGHUP)?, flag(SIGUSR1)?);
     make_directory(&settings.directory)?;
@@ -242,17 +242,6 @@ struct CostWatch {
     above: bool,
 }
 
-fn cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-fn resident_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) << 10
-}
-
 impl CostWatch {
     /// `began` is when the program did.
     fn start(began: Instant, board: &Board) -> Self {
@@ -282,16 +271,17 @@ impl CostWatch {
 
     /// Publishes the cost up to now; the answer is the share of a CPU.
     fn measure(&mut self, board: &Board) -> f64 {
-        let (now, now_ns) = (Instant::now(), cpu_ns());
-        self.looks.push_back((now, now_ns));
+        let (now, spent) = (Instant::now(), ProcessCost::read());
+        self.looks.push_back((now, spent.cpu_ns));
         while self.looks.len() > 2 && self.looks[1].0.elapsed() >= COST {
             self.looks.pop_front();
         }
         let (since, since_ns) = self.looks[0];
         let elapsed_ns = now.duration_since(since).as_nanos().max(1);
-        let percent = (now_ns - since_ns) as f64 / elapsed_ns as f64 * 100.0;
+        let percent = (spent.cpu_ns - since_ns) as f64 / elapsed_ns as f64 * 100.0;
         board.set_cost(|cost| {
-            (cost.cpu_ns, cost.cpu_percent, cost.resident_bytes) = (now_ns, percent, resident_bytes());
+            (cost.cpu_ns, cost.cpu_percent, cost.resident_bytes) =
+                (spent.cpu_ns, percent, spent.resident_bytes);
         });
         percent
     }

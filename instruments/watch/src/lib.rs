@@ -7,7 +7,6 @@ mod cpus;
 mod daemon;
 mod flight;
 mod frozen;
-mod histogram;
 mod incident;
 mod judge;
 mod outbox;

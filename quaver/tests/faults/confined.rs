@@ -129,9 +129,9 @@ fn a_watch_keeps_the_rights_to_trace_and_its_answering_threads_none() {
         let capabilities = u64::from_str_radix(&status_of(task, "CapEff"), 16).unwrap();
         assert_eq!(status_of(task, "Seccomp"), "2");
         let name = status_of(task, "Name");
-        answering += u32::from(name == "watch-http");
+        answering += u32::from(name == "quaver-http");
         sending += u32::from(name == "watch-webhook");
-        assert!(capabilities == 0 || !["watch-http", "watch-webhook"].contains(&name.as_str()), "{name}");
+        assert!(capabilities == 0 || !["quaver-http", "watch-webhook"].contains(&name.as_str()), "{name}");
         assert_eq!(capabilities & !kept, 0, "{capabilities:x}");
     }
     assert_eq!((answering, sending), (2, 1), "one at the socket, one at the address, one for the hook");

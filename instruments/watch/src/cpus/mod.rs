@@ -6,7 +6,8 @@ mod times;
 #[path = "without_bpf.rs"]
 mod times;
 
-use crate::histogram::{Powers, power_ns};
+use quaver_exposition::Buckets;
+use quaver_exposition::histogram::{Powers, power_ns};
 use quaver_instrument::interrupt::Interrupt;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -80,6 +81,19 @@ impl Times {
             .zip(counts)
             .for_each(|(into, (now, before))| *into += now.saturating_sub(*before));
         self.sum_ns += now.sum_ns.saturating_sub(earlier.sum_ns);
+    }
+}
+
+impl From<&Times> for Buckets {
+    fn from(times: &Times) -> Self {
+        let powers = times.by_powers();
+        Self {
+            bounds_ns: (0..times.counts.len() - 1).map(Times::bound_ns).collect(),
+            counts: powers.counts.clone(),
+            examples: BTreeMap::new(),
+            sum_ns: times.sum_ns,
+            powers,
+        }
     }
 }
 

@@ -3,9 +3,9 @@
 mod pace;
 
 use crate::config::ReceiverSettings;
-use crate::histogram::Histogram;
 use pace::{LivePace, Numbered, Sequence};
 use quaver_abi::record::{StampRecord, stamp_flags};
+use quaver_exposition::histogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fmt;

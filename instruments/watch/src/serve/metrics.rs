@@ -3,12 +3,12 @@
 //! Labels are names from the settings, identifiers of the catalogue of causes, kinds of places and reasons, and of threads
 //! numbers of CPUs and what had one before; nothing else.
 
-use super::families::{Family, Kind, Rows, seconds};
 use super::{paths, waits};
 use crate::board::{Cost, Figures, ReceiverState};
 use crate::cpus::{CpuTimes, KINDS, Times};
-use crate::histogram::Histogram;
 use crate::judge::Reason;
+use quaver_exposition::histogram::Histogram;
+use quaver_exposition::{Family, Kind, ProcessCost, Rows, seconds};
 
 /// All of them.
 pub(super) fn families(figures: &Figures) -> Vec<Family> {
@@ -127,16 +127,9 @@ fn own(of: &Rows<'_, ReceiverState>, cost: &Cost) -> Vec<Family> {
     let help = "Records that found no room in the tracer's memory.";
     let lost = of.counter("quaver_watch_lost_records", help, |state| state.records_lost);
     let anew = of.counter("quaver_watch_restarts", "Times that recording began anew.", |state| state.anew);
-    let one = |(name, unit), kind, help, value| {
-        let mut family = Family::new(name, kind, unit, help);
-        family.number(Vec::new(), value);
-        family
-    };
-    let help = "CPU time of this program, without its BPF programs.";
-    let cpu = one(("quaver_watch_cpu_seconds", "seconds"), Kind::Counter, help, seconds(cost.cpu_ns));
-    let gauge = |named, help, value: u64| one(named, Kind::Gauge, help, value as f64);
-    let resident =
-        gauge(("quaver_watch_resident_bytes", "bytes"), "Memory of this program.", cost.resident_bytes);
+    let [cpu, resident] =
+        ProcessCost { cpu_ns: cost.cpu_ns, resident_bytes: cost.resident_bytes }.families("quaver_watch");
+    let gauge = |named, help, value: u64| Family::one(named, Kind::Gauge, help, value as f64);
     let disk = gauge(("quaver_watch_disk_bytes", "bytes"), "Size of all incidents on disk.", cost.disk_bytes);
     let help = "Frozen windows that wait to be written.";
     let waiting = gauge(("quaver_watch_waiting_windows", ""), help, cost.waiting_windows);
@@ -145,11 +138,10 @@ fn own(of: &Rows<'_, ReceiverState>, cost: &Cost) -> Vec<Family> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::openmetrics;
     use super::*;
     use crate::board::{Board, Subject};
-    use crate::histogram::Exemplar;
     use crate::judge::{PacketFigures, Trigger};
+    use quaver_exposition::histogram::Exemplar;
     use quaver_testbed::privileged::{Lack, skip};
     use std::collections::BTreeSet;
     use std::io::Write as _;
@@ -200,7 +192,7 @@ mod tests {
             (state.silent, state.sent, state.lost) = (true, 40, 3);
             state.round_trip.add(1_500_000);
         });
-        openmetrics::page(&families(&board.read()))
+        quaver_exposition::text_page(&families(&board.read()))
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The part of `/metrics` about paths. Labels are names of tables from the settings.
 
-use super::families::{Family, Kind, Rows};
 use crate::board::PathState;
+use quaver_exposition::{Family, Kind, Rows};
 use std::collections::BTreeMap;
 
 /// All families; none where no path is watched.

@@ -2,9 +2,9 @@
 //!
 //! Labels are names of tables from the settings, numbers of CPUs, what had a CPU before, and identifiers of causes.
 
-use super::families::{Family, Kind, Rows, seconds};
 use crate::board::ThreadsState;
-use crate::histogram::Histogram;
+use quaver_exposition::histogram::Histogram;
+use quaver_exposition::{Family, Kind, Rows, seconds};
 use std::collections::BTreeMap;
 
 /// All families; none where no table is watched.

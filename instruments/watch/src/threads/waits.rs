@@ -3,9 +3,9 @@
 use super::Waits;
 use crate::config::ThreadsSettings;
 use crate::frozen::{LockWait, LongWait};
-use crate::histogram::{BOUNDS_NS, BUCKETS, Histogram};
 use crate::threads::group::ControlGroup;
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object, ObjectBuilder, RingBuffer, RingBufferBuilder};
+use quaver_exposition::histogram::{BOUNDS_NS, BUCKETS, Histogram};
 use quaver_host::bpf::load::{Aligned, failed, invalid, one_at_a_time, set_constants};
 use quaver_host::trace::TraceError;
 use std::cell::RefCell;

@@ -3,8 +3,8 @@
 use super::Waits;
 use crate::config::ThreadsSettings;
 use crate::frozen::LongWait;
-use crate::histogram::Histogram;
 use crate::threads::group::ControlGroup;
+use quaver_exposition::histogram::Histogram;
 use quaver_host::trace::TraceError;
 use std::convert::Infallible;
 

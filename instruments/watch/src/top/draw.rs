@@ -2,7 +2,7 @@
 
 use super::history::{History, LATELY_S, bound, incident_lines, incidents, path_line, time_of_day};
 use crate::board::{Figures, Outcomes};
-use crate::histogram::BOUNDS_US;
+use quaver_exposition::histogram::BOUNDS_US;
 use quaver_screen::parts::{beside, columns, headed, in_ascii, lines, right, split, text};
 use quaver_screen::{Buffer, Color, Key, Look, Moment, Picture, Rect, Style};
 use quaver_view::{Cell, bar};
@@ -351,7 +351,7 @@ mod tests {
     use super::super::history::tests::history;
     use super::*;
     use crate::board::PathState;
-    use crate::histogram::Histogram;
+    use quaver_exposition::histogram::Histogram;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 

@@ -1,7 +1,7 @@
 //! What the watch said, second after second, and what lies between two of its answers.
 
 use crate::board::{Figures, Incident, Outcomes, PathState, ReceiverState};
-use crate::histogram::{BOUNDS_US, Histogram};
+use quaver_exposition::histogram::{BOUNDS_US, Histogram};
 use quaver_view::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -65,7 +65,7 @@ mod tests {
     use super::super::history::History;
     use super::super::history::tests::history;
     use crate::board::{Figures, ThreadsState};
-    use crate::histogram::Histogram;
+    use quaver_exposition::histogram::Histogram;
 
     #[test]
     fn threads_have_a_line_with_the_waits_of_the_last_ten_seconds() {

@@ -1,12 +1,12 @@
 //! Families as length-delimited messages of Prometheus' client model, with native histograms
 //! (<https://github.com/prometheus/client_model/blob/master/io/prometheus/client/metrics.proto>).
 
-use super::families::{Buckets, Example, Family, Kind, Labels, Value, seconds};
+use crate::families::{Buckets, Example, Family, Kind, Labels, Value, seconds};
 use crate::histogram::Powers;
 use prost::Message;
 
 /// The content type of a page.
-pub(super) const PROTOBUF: &str =
+pub(crate) const PROTOBUF: &str =
     "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited";
 /// Bounds of native buckets double from one to the next.
 const SCHEMA: i32 = 0;
@@ -128,7 +128,7 @@ struct Timestamp {
 }
 
 /// Whether an `Accept` wants this more than text: named in full, and with a higher quality.
-pub(super) fn is_wanted(accept: &str) -> bool {
+pub(crate) fn is_wanted(accept: &str) -> bool {
     let (mut protobuf, mut text) = (0.0, 0.0);
     for range in accept.to_ascii_lowercase().split(',') {
         let mut parts = range.split(';').map(str::trim);
@@ -150,7 +150,7 @@ pub(super) fn is_wanted(accept: &str) -> bool {
 }
 
 /// The whole page.
-pub(super) fn page(families: &[Family]) -> Vec<u8> {
+pub(crate) fn page(families: &[Family]) -> Vec<u8> {
     let messages = families.iter().map(message);
     messages.flat_map(|message| message.encode_length_delimited_to_vec()).collect()
 }

@@ -1,48 +1,64 @@
 //! Families of metrics, before they are written in one form or the other.
 
-use crate::cpus::Times;
 use crate::histogram::{BOUNDS_US, Exemplar, Histogram, Powers};
 use std::collections::BTreeMap;
 
 /// What the samples of a family are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
+    /// A count that never falls while the program runs.
     Counter,
+    /// A level.
     Gauge,
+    /// Times by length.
     Histogram,
 }
 
 /// Names and values, in the order in which they are written.
-pub(super) type Labels = Vec<(&'static str, String)>;
+pub type Labels = Vec<(&'static str, String)>;
 
 /// A family of metrics.
-pub(super) struct Family {
+#[derive(Clone, Debug)]
+pub struct Family {
     /// Without the `_total` of counters.
-    pub(super) name: String,
-    pub(super) kind: Kind,
+    pub name: String,
+    /// What its samples are.
+    pub kind: Kind,
     /// Empty where it has none.
-    pub(super) unit: &'static str,
-    pub(super) help: &'static str,
-    pub(super) samples: Vec<Sample>,
+    pub unit: &'static str,
+    /// A sentence.
+    pub help: &'static str,
+    /// One for each combination of labels.
+    pub samples: Vec<Sample>,
 }
 
 /// What is said of one combination of labels.
-pub(super) struct Sample {
-    pub(super) labels: Labels,
-    pub(super) value: Value,
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// None where the family has a single sample.
+    pub labels: Labels,
+    /// What is said.
+    pub value: Value,
 }
 
-pub(super) enum Value {
+/// What is said of a combination of labels.
+#[derive(Clone, Debug)]
+pub enum Value {
     /// A count or a level, with an incident where one is an example of it.
     Number(f64, Option<Example>),
+    /// Times by length.
     Times(Buckets),
 }
 
 /// An incident behind a sample, with a value that the sample counts ("exemplars" of OpenMetrics).
-pub(super) struct Example {
-    pub(super) incident: String,
-    pub(super) value: f64,
-    pub(super) realtime_ns: i64,
+#[derive(Clone, Debug)]
+pub struct Example {
+    /// Name of its run.
+    pub incident: String,
+    /// In the unit of the family.
+    pub value: f64,
+    /// When it was, UTC nanoseconds.
+    pub realtime_ns: i64,
 }
 
 impl Example {
@@ -52,14 +68,18 @@ impl Example {
 }
 
 /// Times by length.
-pub(super) struct Buckets {
-    pub(super) bounds_ns: Vec<u64>,
+#[derive(Clone, Debug)]
+pub struct Buckets {
+    /// Upper bounds, in order.
+    pub bounds_ns: Vec<u64>,
     /// One more than there are bounds: the last one is above all.
-    pub(super) counts: Vec<u64>,
-    pub(super) examples: BTreeMap<usize, Example>,
-    pub(super) sum_ns: u64,
+    pub counts: Vec<u64>,
+    /// By the number of their bucket.
+    pub examples: BTreeMap<usize, Example>,
+    /// All times together.
+    pub sum_ns: u64,
     /// The same times between powers of two of a second.
-    pub(super) powers: Powers,
+    pub powers: Powers,
 }
 
 impl From<&Histogram> for Buckets {
@@ -77,48 +97,47 @@ impl From<&Histogram> for Buckets {
     }
 }
 
-impl From<&Times> for Buckets {
-    fn from(times: &Times) -> Self {
-        let powers = times.by_powers();
-        Self {
-            bounds_ns: (0..times.counts.len() - 1).map(Times::bound_ns).collect(),
-            counts: powers.counts.clone(),
-            examples: BTreeMap::new(),
-            sum_ns: times.sum_ns,
-            powers,
-        }
-    }
-}
-
 impl Family {
     /// One without samples.
-    pub(super) fn new(name: impl Into<String>, kind: Kind, unit: &'static str, help: &'static str) -> Self {
+    pub fn new(name: impl Into<String>, kind: Kind, unit: &'static str, help: &'static str) -> Self {
         Self { name: name.into(), kind, unit, help, samples: Vec::new() }
     }
 
-    pub(super) fn number(&mut self, labels: Labels, value: f64) {
+    /// One of a single number without labels.
+    pub fn one((name, unit): (&str, &'static str), kind: Kind, help: &'static str, value: f64) -> Self {
+        let mut family = Self::new(name, kind, unit, help);
+        family.number(Vec::new(), value);
+        family
+    }
+
+    /// Adds a count or a level.
+    pub fn number(&mut self, labels: Labels, value: f64) {
         self.samples.push(Sample { labels, value: Value::Number(value, None) });
     }
 
-    pub(super) fn times(&mut self, labels: Labels, times: impl Into<Buckets>) {
+    /// Adds times by length.
+    pub fn times(&mut self, labels: Labels, times: impl Into<Buckets>) {
         self.samples.push(Sample { labels, value: Value::Times(times.into()) });
     }
 
     /// The same with a label more.
-    pub(super) fn with(mut labels: Labels, name: &'static str, value: impl ToString) -> Labels {
+    pub fn with(mut labels: Labels, name: &'static str, value: impl ToString) -> Labels {
         labels.push((name, value.to_string()));
         labels
     }
 }
 
 /// What the samples of a family are of, by the value of their label.
-pub(super) struct Rows<'a, T> {
-    pub(super) label: &'static str,
-    pub(super) states: &'a BTreeMap<String, T>,
+pub struct Rows<'a, T> {
+    /// Name of the label.
+    pub label: &'static str,
+    /// By the value of the label.
+    pub states: &'a BTreeMap<String, T>,
 }
 
 impl<T> Rows<'_, T> {
-    pub(super) fn gauge(
+    /// A level of each.
+    pub fn gauge(
         &self,
         (name, unit): (&str, &'static str),
         help: &'static str,
@@ -129,14 +148,15 @@ impl<T> Rows<'_, T> {
         family
     }
 
-    pub(super) fn counter(&self, name: &str, help: &'static str, count: impl Fn(&T) -> u64) -> Family {
+    /// A count of each.
+    pub fn counter(&self, name: &str, help: &'static str, count: impl Fn(&T) -> u64) -> Family {
         let mut family = Family::new(name, Kind::Counter, "", help);
         self.each().for_each(|(labels, state)| family.number(labels, count(state) as f64));
         family
     }
 
     /// A counter by cause.
-    pub(super) fn by_cause(
+    pub fn by_cause(
         &self,
         (name, unit): (&str, &'static str),
         help: &'static str,
@@ -153,7 +173,7 @@ impl<T> Rows<'_, T> {
     }
 
     /// A counter of incidents by cause, with the latest of each.
-    pub(super) fn incidents(
+    pub fn incidents(
         &self,
         name: &str,
         help: &'static str,
@@ -172,11 +192,12 @@ impl<T> Rows<'_, T> {
     }
 
     /// Label and state of each row: `receiver="studio"`.
-    pub(super) fn each(&self) -> impl Iterator<Item = (Labels, &T)> {
+    pub fn each(&self) -> impl Iterator<Item = (Labels, &T)> {
         self.states.iter().map(|(name, state)| (vec![(self.label, name.clone())], state))
     }
 }
 
-pub(super) fn seconds(ns: u64) -> f64 {
+/// Nanoseconds as the seconds that Prometheus wants.
+pub fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }

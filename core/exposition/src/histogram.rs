@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Upper bounds of the buckets of the text and of views, microseconds.
-pub(crate) const BOUNDS_US: [u64; 14] =
+pub const BOUNDS_US: [u64; 14] =
     [10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000];
 /// The least power of two of a second among the bounds; the largest is the second.
 const LEAST_EXPONENT: i32 = -17;
 const BOUNDS: usize = 31;
 /// One more than there are bounds.
-pub(crate) const BUCKETS: usize = BOUNDS + 1;
+pub const BUCKETS: usize = BOUNDS + 1;
 /// Upper bounds of what is counted, nanoseconds: those of the text, and the powers of two.
-pub(crate) const BOUNDS_NS: [u64; BOUNDS] = merged();
+pub const BOUNDS_NS: [u64; BOUNDS] = merged();
 
 /// 2 to the `exponent` (-29 to 0) of a second in whole nanoseconds, rounded down: a time of whole nanoseconds is above both or above
 /// neither.
-pub(crate) const fn power_ns(exponent: i32) -> u64 {
+pub const fn power_ns(exponent: i32) -> u64 {
     1_000_000_000 >> -exponent
 }
 
@@ -41,35 +41,37 @@ const fn merged() -> [u64; BOUNDS] {
 
 /// An incident that is an example of what is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Exemplar {
+pub struct Exemplar {
     /// Name of its run.
-    pub(crate) incident: String,
+    pub incident: String,
     /// When its trigger was.
-    pub(crate) realtime_ns: i64,
+    pub realtime_ns: i64,
 }
 
 /// Counts between powers of two of a second.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Powers {
+pub struct Powers {
     /// The first count is of times up to 2 to this power. Each further bound is twice as large.
-    pub(crate) least_exponent: i32,
+    pub least_exponent: i32,
     /// The last one is of times above all bounds.
-    pub(crate) counts: Vec<u64>,
+    pub counts: Vec<u64>,
 }
 
 /// Counts in buckets, the last one above all bounds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Histogram {
-    pub(crate) counts: [u64; BUCKETS],
-    pub(crate) sum_ns: u64,
+pub struct Histogram {
+    /// Between [`BOUNDS_NS`].
+    pub counts: [u64; BUCKETS],
+    /// All times together.
+    pub sum_ns: u64,
     /// By bucket of the text the latest time that was counted in it and made an incident.
     #[serde(skip)]
-    pub(crate) exemplars: BTreeMap<usize, (u64, Exemplar)>,
+    pub exemplars: BTreeMap<usize, (u64, Exemplar)>,
 }
 
 impl Histogram {
     /// Counts a time.
-    pub(crate) fn add(&mut self, ns: u64) {
+    pub fn add(&mut self, ns: u64) {
         self.counts[BOUNDS_NS.partition_point(|bound_ns| *bound_ns < ns)] += 1;
         self.sum_ns += ns;
     }
@@ -80,12 +82,12 @@ impl Histogram {
     }
 
     /// Notes the incident that a time, which was counted, has made.
-    pub(crate) fn exemplify(&mut self, ns: u64, exemplar: Exemplar) {
+    pub fn exemplify(&mut self, ns: u64, exemplar: Exemplar) {
         self.exemplars.insert(Self::text_bucket(ns), (ns, exemplar));
     }
 
     /// What was counted since an earlier state.
-    pub(crate) fn since(&self, earlier: &Self) -> Self {
+    pub fn since(&self, earlier: &Self) -> Self {
         let mut since = self.clone();
         since
             .counts
@@ -102,14 +104,14 @@ impl Histogram {
     }
 
     /// Counts between the bounds of the text.
-    pub(crate) fn in_text(&self) -> [u64; BOUNDS_US.len() + 1] {
+    pub fn in_text(&self) -> [u64; BOUNDS_US.len() + 1] {
         let mut counts = [0; BOUNDS_US.len() + 1];
         self.bounded().for_each(|(bound_ns, count)| counts[Self::text_bucket(bound_ns)] += count);
         counts
     }
 
     /// Counts between powers of two of a second.
-    pub(crate) fn by_powers(&self) -> Powers {
+    pub fn by_powers(&self) -> Powers {
         let exponents = LEAST_EXPONENT..=0;
         let mut counts = vec![0; exponents.clone().count() + 1];
         for (bound_ns, count) in self.bounded() {
@@ -119,7 +121,7 @@ impl Histogram {
     }
 
     /// The bucket of the text that holds the `quantile` (0 to 1) of all; none without any.
-    pub(crate) fn bucket(&self, quantile: f64) -> Option<usize> {
+    pub fn bucket(&self, quantile: f64) -> Option<usize> {
         let all: u64 = self.counts.iter().sum();
         let rank = ((all as f64 * quantile).ceil() as u64).clamp(1, all.max(1));
         let mut so_far = 0;
@@ -130,7 +132,7 @@ impl Histogram {
     }
 
     /// Adds another.
-    pub(crate) fn merge(&mut self, other: &Self) {
+    pub fn merge(&mut self, other: &Self) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
         self.sum_ns += other.sum_ns;
     }

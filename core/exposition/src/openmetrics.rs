@@ -1,6 +1,6 @@
 //! Families as OpenMetrics text 1.0 (<https://prometheus.io/docs/specs/om/open_metrics_spec/>).
 
-use super::families::{Buckets, Example, Family, Kind, Labels, Value, seconds};
+use crate::families::{Buckets, Example, Family, Kind, Labels, Value, seconds};
 use std::fmt::Write;
 
 /// Writing to a string cannot fail.
@@ -10,7 +10,7 @@ fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
 }
 
 /// The whole page.
-pub(super) fn page(families: &[Family]) -> String {
+pub fn page(families: &[Family]) -> String {
     let mut out = String::new();
     for Family { name, kind, unit, help, samples } in families {
         let (kind, end) = match kind {
@@ -39,7 +39,9 @@ pub(super) fn page(families: &[Family]) -> String {
 
 /// `{receiver="studio",cause="stopped"}`; nothing without any.
 fn in_braces(labels: &Labels) -> String {
-    let each: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+    let safe = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    let each: Vec<String> =
+        labels.iter().map(|(name, value)| format!("{name}=\"{}\"", safe(value))).collect();
     if each.is_empty() { String::new() } else { format!("{{{}}}", each.join(",")) }
 }
 
@@ -67,4 +69,17 @@ fn buckets(out: &mut String, name: &str, labels: &Labels, times: &Buckets) {
 /// Seconds of a bound as OpenMetrics wants numbers in labels ("considerations: canonical numbers"): `1e-05`, `0.0001`, `1.0`.
 fn canonical(bound_ns: u64) -> String {
     format!("{:?}", seconds(bound_ns)).replace("e-", "e-0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_others_stay_in_their_quotes() {
+        let mut family = Family::new("quaver_hosts", Kind::Gauge, "", "Hosts.");
+        family.number(vec![("host", "a\"b\\c\nd".to_owned())], 1.0);
+        let line = "quaver_hosts{host=\"a\\\"b\\\\c\\nd\"} 1\n# EOF\n";
+        assert!(page(&[family]).ends_with(line), "{line}");
+    }
 }

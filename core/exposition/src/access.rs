@@ -1,24 +1,58 @@
 //! Who may ask at an address: whoever has the token, by TLS where there is a certificate.
 
-use crate::config::AccessSettings;
 use anyhow::Context;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde::Deserialize;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
 /// Fewer characters are guessed in the end.
 const LEAST_TOKEN: usize = 16;
 
+/// The table `[metrics_access]`: files of a token and of a certificate with its key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccessSettings {
+    /// A secret that a scrape has to show.
+    pub token_file: Option<PathBuf>,
+    /// Certificates in PEM, the server's own first.
+    pub certificate_file: Option<PathBuf>,
+    /// The private key of the first certificate.
+    pub key_file: Option<PathBuf>,
+}
+
+impl AccessSettings {
+    /// What other hosts reach is for those who have the token, and nobody on the way reads it.
+    ///
+    /// # Errors
+    /// A sentence: files are missing for what `address` lets others reach.
+    pub fn judge(&self, address: Option<SocketAddr>) -> Result<(), String> {
+        if self.certificate_file.is_some() != self.key_file.is_some() {
+            return Err("metrics_access: certificate_file and key_file go together".to_owned());
+        }
+        let open = self.token_file.is_none() || self.key_file.is_none();
+        match address.filter(|address| open && !address.ip().is_loopback()) {
+            Some(address) => Err(format!(
+                "metrics: other hosts may reach {address}: give [metrics_access] a token_file, a certificate_file and a \
+                 key_file, or listen at 127.0.0.1:{}",
+                address.port()
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
 /// What an address asks for.
 #[derive(Clone, Default)]
-pub(crate) struct Access {
+pub struct Access {
     token: Option<String>,
-    pub(super) tls: Option<Arc<ServerConfig>>,
+    pub(crate) tls: Option<Arc<ServerConfig>>,
 }
 
 impl Access {
@@ -26,7 +60,7 @@ impl Access {
     ///
     /// # Errors
     /// One cannot be read, is no such file, or is a secret that everybody may read.
-    pub(crate) fn read(settings: &AccessSettings) -> anyhow::Result<Self> {
+    pub fn read(settings: &AccessSettings) -> anyhow::Result<Self> {
         let token = settings.token_file.as_ref().map(|file| read_token(file)).transpose()?;
         let files = settings.certificate_file.as_ref().zip(settings.key_file.as_ref());
         let tls = files.map(|(certificate, key)| read_tls(certificate, key)).transpose()?;
@@ -34,7 +68,7 @@ impl Access {
     }
 
     /// Whether a request with this header may be answered. The time that it takes tells nothing of the token but its length.
-    pub(super) fn admits(&self, authorization: Option<&str>) -> bool {
+    pub(crate) fn admits(&self, authorization: Option<&str>) -> bool {
         let Some(token) = &self.token else { return true };
         let (scheme, given) =
             authorization.and_then(|header| header.trim().split_once(' ')).unwrap_or_default();
@@ -86,7 +120,6 @@ fn read_tls(certificate: &Path, key: &Path) -> anyhow::Result<Arc<ServerConfig>>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
 
     fn file(place: &tempfile::TempDir, text: &str, mode: u32) -> PathBuf {
         let path = place.path().join(format!("{mode:o}-{}", text.len()));
