@@ -6,8 +6,8 @@ use quaver_testbed::relay::{Keep, Relay, RelayOptions};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::time::Duration;
@@ -31,7 +31,12 @@ struct Server {
 
 impl Server {
     fn start() -> Self {
+        Self::with(&[])
+    }
+
+    fn with(options: &[&str]) -> Self {
         let mut command = quaver(&["serve", "--bind", "127.0.0.1", "--port", "0", "--test-port", "0"]);
+        let command = command.args(options);
         let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
@@ -189,6 +194,84 @@ fn what_was_measured_before_ctrl_c_is_kept() {
     let up = pair(&found, "oslo-bern");
     assert!(up["tests"].as_u64().unwrap() >= 2 && up["sent"].as_u64().unwrap() >= 2 * PACKETS, "{up}");
     assert!(found["rounds"].as_u64().unwrap() >= 2 && found["complete"] == false, "{found}");
+}
+
+/// A port that nobody has.
+fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// What `/metrics` has at this port; nothing while nobody listens there.
+fn scraped(port: u16) -> String {
+    let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else { return String::new() };
+    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut page = String::new();
+    stream.read_to_string(&mut page).unwrap();
+    page
+}
+
+#[test]
+fn a_mesh_and_its_server_give_away_what_they_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let ports = [free_port(), free_port()];
+    let [serving, measuring] = ports.map(|port| format!("127.0.0.1:{port}"));
+    let server = Server::with(&["--metrics", &serving]);
+    let relay = lossy_relay(&server);
+    let hosts = [("lossy", "127.0.0.1", relay.control_address().unwrap().port()), ("gone", "127.0.0.1", 9)];
+    let options = ["--here", "oslo", "--every", "1h", "--rounds", "2", "--json", "--metrics", &measuring];
+    let child = mesh(folder.path(), &hosts, &options).stdout(Stdio::piped()).spawn().unwrap();
+    let failed = "quaver_mesh_failed_tests_total{from=\"gone\",to=\"oslo\",dscp=\"be\"} 1\n";
+    let page = loop {
+        let page = scraped(ports[1]);
+        if page.contains(failed) {
+            break page;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let pair =
+        |name: &str, from: &str, to: &str| format!("{name}{{from=\"{from}\",to=\"{to}\",dscp=\"be\"}}");
+    for (name, up, down) in [
+        ("quaver_mesh_tests_total", 1, 1),
+        ("quaver_mesh_packets_total", PACKETS, PACKETS),
+        ("quaver_mesh_lost_packets_total", 10, 0),
+        ("quaver_mesh_duplicates_total", 0, 2),
+        ("quaver_mesh_pdv_seconds_count", PACKETS - 10, PACKETS),
+    ] {
+        for (from, to, count) in [("oslo", "lossy", up), ("lossy", "oslo", down)] {
+            let line = format!("\n{} {count}\n", pair(name, from, to));
+            assert!(page.contains(&line), "{line}\n{page}");
+        }
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    summary(&child.wait_with_output().unwrap(), 130);
+    // What the relay dropped never came, and what it doubled was sent once.
+    let page = scraped(ports[0]);
+    for line in [
+        "quaver_serve_running_tests 0".to_owned(),
+        "quaver_serve_begun_flows_total{protocol=\"extension\",way=\"up\"} 1".to_owned(),
+        format!("quaver_serve_flow_packets_total{{way=\"up\"}} {}", PACKETS - 10),
+        format!("quaver_serve_flow_packets_total{{way=\"down\"}} {PACKETS}"),
+        "quaver_serve_connections_total{event=\"closed\"} 1".to_owned(),
+    ] {
+        assert!(page.contains(&format!("\n{line}\n")), "{line}\n{page}");
+    }
+}
+
+#[test]
+fn figures_that_others_would_reach_need_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let why = |mut command: Command| {
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = why(quaver(&["serve", "--metrics", "0.0.0.0:9471"]));
+    assert!(code == Some(2) && said.contains("token_file"), "{said}");
+    let (code, said) = why(quaver(&["probe", "127.0.0.1", "--metrics", "127.0.0.1:9471"]));
+    assert!(code == Some(2) && said.contains("--mesh"), "{said}");
+    let file = folder.path().join("none.toml");
+    let mut command = quaver(&["serve", "--metrics", "127.0.0.1:0", "--metrics-access"]);
+    command.arg(&file);
+    assert_eq!(why(command).0, Some(5));
 }
 
 #[test]

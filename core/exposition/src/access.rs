@@ -56,6 +56,29 @@ pub struct Access {
 }
 
 impl Access {
+    /// Reads the table `[metrics_access]` of a TOML file, and the files that it names, for an address.
+    ///
+    /// # Errors
+    /// The file cannot be read or has no such table, or the table does not do for `address`; as [`Access::read`].
+    pub fn of_file(file: Option<&Path>, address: SocketAddr) -> anyhow::Result<Self> {
+        #[derive(Deserialize)]
+        struct Tables {
+            metrics_access: AccessSettings,
+        }
+        let settings = match file {
+            None => AccessSettings::default(),
+            Some(file) => {
+                let of_file = || format!("read [metrics_access] of {}", file.display());
+                let text = std::fs::read_to_string(file).with_context(of_file)?;
+                let tables: Tables = toml::from_str(&text)
+                    .map_err(|error| failure(ExitCode::Usage, format!("{}: {error}", of_file())))?;
+                tables.metrics_access
+            }
+        };
+        settings.judge(Some(address)).map_err(|error| failure(ExitCode::Usage, error))?;
+        Self::read(&settings)
+    }
+
     /// Reads the files that the settings name.
     ///
     /// # Errors

@@ -14,4 +14,4 @@ pub use access::{Access, AccessSettings};
 pub use families::{Buckets, Family, Kind, Labels, Rows, Sample, Value, seconds};
 pub use http::{Answer, Answers, Request, exchange, listen_at, listen_on, only_metrics, scrape};
 pub use openmetrics::page as text_page;
-pub use process::ProcessCost;
+pub use process::{ProcessCost, ProcessMeter};

@@ -1,5 +1,6 @@
 //! The command line of `quaver serve` and `quaver probe`: types only.
 
+use crate::metrics::MetricsArgs;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use quaver_instrument::args::{DirectionName, OutputArgs};
@@ -72,6 +73,9 @@ pub struct ServeArgs {
     /// Threads of test packets
     #[command(flatten)]
     pub thread: ThreadArgs,
+    /// Figures for Prometheus
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// Log events as JSON lines
     #[arg(long)]
     pub json: bool,
@@ -137,6 +141,7 @@ Examples:
   quaver probe 192.0.2.7 --owamp --direction down  any OWAMP server, such as owampd
   quaver probe 192.0.2.7 --dscp ef,af41,be        a test of each class, at the same time
   quaver probe --mesh hosts.toml --every 5m       test after test to the hosts of a file, until Ctrl-C
+  quaver probe --mesh hosts.toml --every 5m --metrics 127.0.0.1:9470  the same, with figures for Prometheus
   quaver probe 192.0.2.7 --fail-if 'up.loss.share > 0.01'
 
 A file of hosts has a table for each: [[host]] with name, and if needed address, port and key_file. All hosts can share
@@ -163,6 +168,9 @@ pub struct ProbeArgs {
     /// Add the pairs of a mesh that another host measured (repeatable)
     #[arg(long, value_name = "RUN", requires = "mesh")]
     pub join: Vec<PathBuf>,
+    /// Figures for Prometheus
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// TCP port of its control connection, if HOST names none
     #[arg(long, default_value_t = 2666, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,

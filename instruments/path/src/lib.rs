@@ -8,6 +8,7 @@ pub mod facts;
 pub mod jitlat;
 pub mod jitlat_log;
 pub mod mesh;
+mod metrics;
 mod output;
 pub mod plots;
 pub mod probe;
@@ -18,7 +19,7 @@ mod thread;
 pub mod tui;
 pub mod view;
 
-use quaver_instrument::exit_code::ExitCode;
+use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_path_record::PathError;
 use quaver_path_record::stamp::StampError;
 
@@ -49,6 +50,10 @@ fn probe_one_or_many(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::catch()?;
     if args.mesh.is_some() || args.dscp.len() > 1 {
         return mesh::run(args, &interrupt);
+    }
+    if args.metrics.metrics.is_some() {
+        let message = "--metrics is for tests that go on, as those of --mesh: leave it out of a single test";
+        return Err(failure(ExitCode::Usage, message.to_owned()));
     }
     probe::run(args, &interrupt)
 }

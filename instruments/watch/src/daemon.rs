@@ -10,7 +10,7 @@ use crate::receiver::Watchman;
 use crate::serve;
 use crate::threads::ThreadsWatch;
 use anyhow::Context;
-use quaver_exposition::{Access, ProcessCost};
+use quaver_exposition::{Access, ProcessMeter};
 use quaver_host::confinement::WATCH;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
@@ -237,6 +237,7 @@ impl Team {
 struct CostWatch {
     /// CPU time at the latest instants, the oldest first.
     looks: VecDeque<(Instant, u64)>,
+    meter: ProcessMeter,
     /// When it was last compared with the limit.
     judged: Instant,
     above: bool,
@@ -245,7 +246,12 @@ struct CostWatch {
 impl CostWatch {
     /// `began` is when the program did.
     fn start(began: Instant, board: &Board) -> Self {
-        let mut watch = Self { looks: VecDeque::from([(began, 0)]), judged: began, above: false };
+        let mut watch = Self {
+            looks: VecDeque::from([(began, 0)]),
+            meter: ProcessMeter::open(),
+            judged: began,
+            above: false,
+        };
         watch.measure(board);
         watch
     }
@@ -271,7 +277,7 @@ impl CostWatch {
 
     /// Publishes the cost up to now; the answer is the share of a CPU.
     fn measure(&mut self, board: &Board) -> f64 {
-        let (now, spent) = (Instant::now(), ProcessCost::read());
+        let (now, spent) = (Instant::now(), self.meter.read());
         self.looks.push_back((now, spent.cpu_ns));
         while self.looks.len() > 2 && self.looks[1].0.elapsed() >= COST {
             self.looks.pop_front();

@@ -103,7 +103,7 @@ pub static WATCH: Right = Right {
 
 /// It answers questions about the process that it is part of.
 pub static ANSWERS: Right = Right {
-    who: &[("`watch`, the threads that answer requests", "none")],
+    who: &[("`watch`, `serve` and `probe --mesh`, the threads that answer requests", "none")],
     network: Sockets::Open,
     tracing: false,
     programs: false,

@@ -1,6 +1,7 @@
 //! What the user chooses.
 
 use super::auth::Key;
+use super::figures::{ServerFigures, Shown};
 use super::limits::Limits;
 use quaver_abi::wire::jitlat;
 use quaver_path_flow::{FlowSchedule, LatePolicy, StampWish, TrainWish, Transport};
@@ -35,6 +36,8 @@ pub struct ServerOptions {
     pub pace: Pace,
     /// CPU and priority of the thread that a test's packets go through.
     pub thread: ThreadSettings,
+    /// Where it shows what it has done.
+    pub figures: Shown<ServerFigures>,
 }
 
 impl Default for ServerOptions {
@@ -51,6 +54,7 @@ impl Default for ServerOptions {
             stamps: StampWish::Best,
             pace: Pace::Hybrid,
             thread: ThreadSettings::default(),
+            figures: Shown::default(),
         }
     }
 }

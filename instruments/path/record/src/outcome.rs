@@ -22,6 +22,18 @@ pub enum Protocol {
     Twamp,
 }
 
+impl Protocol {
+    /// Without its version: `jitlat`, `extension`, `owamp` or `twamp`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Legacy => "jitlat",
+            Self::Extended(_) => "extension",
+            Self::Owamp => "owamp",
+            Self::Twamp => "twamp",
+        }
+    }
+}
+
 /// A round trip over the control connection (Jitlat, annex A.2). Nanoseconds of UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RttProbe {

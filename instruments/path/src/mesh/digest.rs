@@ -1,10 +1,11 @@
 //! From the tests of a mesh to its pairs.
 
-use super::facts::{MeshFacts, MeshTest, Pair};
-use crate::digest::{PathDigest, analyze as analyze_test};
+use super::facts::{MeshFacts, MeshTest, Pair, ends};
+use crate::digest::{FlowResults, PathDigest, analyze as analyze_test};
 use crate::dscp;
 use anyhow::Context;
 use quaver_arrivals::distribution::distribution;
+use quaver_arrivals::path::Arrival;
 use quaver_arrivals::path::arrival::delays_ns;
 use quaver_arrivals::path::direction::Direction;
 use quaver_arrivals::path::variation::pdv_ns;
@@ -78,12 +79,7 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<MeshDigest> {
         .with_context(|| format!("read {}: it has no facts of a mesh", run.manifest().display()))?;
     let mut pairs = Pairs::default();
     for test in &mut facts.tests {
-        let opened = test.run.as_ref().map(|name| {
-            RunDir::open(&run.path().join(TESTS).join(name))
-                .map_err(Into::into)
-                .and_then(|run| analyze_test(&run))
-        });
-        let digest = match opened {
+        let digest = match analyze_of(run, test) {
             Some(Ok(digest)) => Some(digest),
             Some(Err(error)) => {
                 test.reason = Some(format!("its record cannot be read: {}", sentence(&error)));
@@ -104,6 +100,12 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<MeshDigest> {
     let mut summary = summarize(facts, pairs, warnings);
     summary.complete &= manifest.complete;
     Ok(MeshDigest { summary, run: run_facts(run, &manifest) })
+}
+
+/// Analyses a test of a mesh; none where it has no run.
+pub(super) fn analyze_of(mesh: &RunDir, test: &MeshTest) -> Option<anyhow::Result<PathDigest>> {
+    let place = mesh.path().join(TESTS).join(test.run.as_ref()?);
+    Some(RunDir::open(&place).map_err(Into::into).and_then(|run| analyze_test(&run)))
 }
 
 fn summarize(facts: MeshFacts, pairs: Vec<Pair>, mut warnings: Vec<String>) -> MeshSummary {
@@ -158,10 +160,7 @@ struct Growing {
 
 impl Pairs {
     fn take(&mut self, here: &str, test: &MeshTest, way: Direction, digest: Option<&PathDigest>) {
-        let (from, to) = match way {
-            Direction::Up => (here, test.host.as_str()),
-            Direction::Down => (test.host.as_str(), here),
-        };
+        let (from, to) = ends(here, &test.host, way);
         let same = |growing: &Growing| {
             let pair = &growing.pair;
             pair.from == from && pair.to == to && pair.dscp == test.dscp
@@ -186,19 +185,20 @@ impl Pairs {
     }
 }
 
+/// Figures and arrivals of the flow that went one way; none of a test that broke off before it.
+pub(super) fn of_way(digest: &PathDigest, way: Direction) -> Option<(&FlowResults, &Vec<Arrival>)> {
+    let at = digest.flows.iter().position(|(flow, _)| flow.direction == way)?;
+    let results = digest.summary.flows().find(|results| results.flow.direction == way)?;
+    Some((results, &digest.timed[at]))
+}
+
 impl Growing {
     fn take(&mut self, test: &MeshTest, way: Direction, digest: Option<&PathDigest>) {
         let pair = &mut self.pair;
         if test.reason.is_some() {
             pair.reason.clone_from(&test.reason);
         }
-        // A test that broke off may have no flow of this way.
-        let flow = digest.and_then(|digest| {
-            let at = digest.flows.iter().position(|(flow, _)| flow.direction == way)?;
-            let results = digest.summary.flows().find(|results| results.flow.direction == way)?;
-            Some((results, &digest.timed[at]))
-        });
-        let Some((results, timed)) = flow else {
+        let Some((results, timed)) = digest.and_then(|digest| of_way(digest, way)) else {
             pair.failed += 1;
             return;
         };

@@ -79,6 +79,14 @@ pub struct Pair {
     pub delay_bound_ns: Option<i64>,
 }
 
+/// Sender and receiver of packets that go one way in a test between `here` and `host`.
+pub(super) fn ends<'a>(here: &'a str, host: &'a str, way: Direction) -> (&'a str, &'a str) {
+    match way {
+        Direction::Up => (here, host),
+        Direction::Down => (host, here),
+    }
+}
+
 impl Pair {
     /// 99th percentile of PDV, nanoseconds; none of fewer than 100 packets, where it would be the maximum.
     pub(super) fn pdv_p99_ns(&self) -> Option<i64> {

@@ -5,15 +5,19 @@
 pub mod digest;
 pub mod facts;
 mod hosts;
+mod metrics;
 mod view;
 
 use crate::args::ProbeArgs;
 use crate::probe::facts::of_test;
 use crate::probe::{Record, cut_short, options};
 use anyhow::Context;
-use digest::{MeshDigest, TESTS, analyze};
+use digest::{MeshDigest, TESTS, analyze, analyze_of};
 use facts::{MeshFacts, MeshTest, Pair};
 use hosts::MeshHost;
+use metrics::MeshFigures;
+#[cfg(test)]
+pub(crate) use metrics::some_families;
 use quaver_abi::wire::jitlat::Singleton;
 use quaver_arrivals::path::direction::Direction;
 use quaver_host::facts::HostFacts;
@@ -24,7 +28,7 @@ use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::results::{self, Found};
 use quaver_instrument::rights;
-use quaver_path_record::{ClientOptions, PathError, TestOutcome, run_client};
+use quaver_path_record::{ClientOptions, PathError, Shown, TestOutcome, run_client};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_view::Document;
@@ -114,6 +118,8 @@ struct Mesh<'a> {
     manifest: Manifest,
     facts: MeshFacts,
     progress: Progress,
+    /// What is given away meanwhile, where somebody asked for it.
+    shown: Option<Shown<MeshFigures>>,
 }
 
 impl<'a> Mesh<'a> {
@@ -133,6 +139,10 @@ impl<'a> Mesh<'a> {
             DirectionName::Both if args.legacy => vec![Direction::Up],
             DirectionName::Both => vec![Direction::Up, Direction::Down],
         };
+        let shown = args.metrics.metrics.map(|_| Shown::<MeshFigures>::default());
+        if let Some(shown) = shown.clone() {
+            args.metrics.serve("quaver_mesh", move || shown.read().families())?;
+        }
         let every_ns = args.every.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         let run = RunDir::create(&args.output.output, VERB)?;
         let command: Vec<String> = std::env::args().collect();
@@ -142,7 +152,7 @@ impl<'a> Mesh<'a> {
             Manifest::begin(env!("CARGO_PKG_VERSION"), VERB, asked, host, quaver_clock::realtime_ns());
         let facts = MeshFacts { here, ways, every_ns, joined, ..MeshFacts::default() };
         let progress = Progress::shares(args.output.quiet);
-        let mut mesh = Self { args, hosts, run, manifest, facts, progress };
+        let mut mesh = Self { args, hosts, run, manifest, facts, progress, shown };
         mesh.store(None)?;
         Ok(mesh)
     }
@@ -170,9 +180,11 @@ impl<'a> Mesh<'a> {
             let round = self.facts.rounds;
             self.facts.rounds += 1;
             for host in self.hosts.clone() {
+                let first = self.facts.tests.len();
                 if !interrupt.requested() {
                     self.measure_host(&host, round, interrupt)?;
                 }
+                self.show(first);
             }
             let Some(every) = self.args.every else { continue };
             due = due.checked_add(every).unwrap_or(due);
@@ -183,6 +195,21 @@ impl<'a> Mesh<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Shows the tests from the number `first` on.
+    fn show(&self, first: usize) {
+        let Some(shown) = &self.shown else { return };
+        for test in &self.facts.tests[first..] {
+            // One that cannot be read is a failed one here and on the page, which says why.
+            let digest = analyze_of(&self.run, test).and_then(Result::ok);
+            shown.change(|figures| {
+                (figures.rounds, figures.late_rounds) = (self.facts.rounds, self.facts.late_rounds);
+                for way in &self.facts.ways {
+                    figures.add(&self.facts.here, test, *way, digest.as_ref());
+                }
+            });
+        }
     }
 
     /// Measures to a host, by all DSCPs at the same time.

@@ -22,10 +22,8 @@ pub(crate) fn of_test(outcome: &TestOutcome) -> PathFacts {
         answered: None,
         peer: outcome.server.to_string(),
         protocol: match outcome.protocol {
-            Protocol::Legacy => "jitlat".to_owned(),
             Protocol::Extended(version) => format!("extension {version}"),
-            Protocol::Owamp => "owamp".to_owned(),
-            Protocol::Twamp => "twamp".to_owned(),
+            other => other.name().to_owned(),
         },
         flows: outcome.flows.iter().map(|flow| of_flow(flow, why.as_deref())).collect(),
         round_trips: outcome

@@ -1,15 +1,17 @@
 //! Events, not more a second than a person or a disk can take.
 
 use crate::event::ServerEvent;
+use crate::figures::{ServerFigures, Shown};
 use std::time::{Duration, Instant};
 
 /// Events a second that anybody can cause; of tests that begin and end, as many again, so that a flood of others
 /// does not hide them.
 const MOST_A_SECOND: u32 = 20;
 
-/// Hands events on; those that strangers can cause are limited, and the rest of them counted.
+/// Counts events and hands them on; those that strangers can cause are limited, and the rest of them counted.
 pub(super) struct Log<'a> {
     on_event: &'a mut dyn FnMut(ServerEvent),
+    figures: Shown<ServerFigures>,
     since: Instant,
     told: u32,
     tests_told: u32,
@@ -17,12 +19,13 @@ pub(super) struct Log<'a> {
 }
 
 impl<'a> Log<'a> {
-    pub(super) fn new(on_event: &'a mut dyn FnMut(ServerEvent)) -> Self {
-        Self { on_event, since: Instant::now(), told: 0, tests_told: 0, suppressed: 0 }
+    pub(super) fn new(on_event: &'a mut dyn FnMut(ServerEvent), figures: Shown<ServerFigures>) -> Self {
+        Self { on_event, figures, since: Instant::now(), told: 0, tests_told: 0, suppressed: 0 }
     }
 
     pub(super) fn tell(&mut self, event: ServerEvent) {
         self.tick();
+        self.figures.change(|figures| figures.count(&event));
         let told = match event {
             ServerEvent::Listening { .. } | ServerEvent::NotListening { .. } => None,
             ServerEvent::Started { .. } | ServerEvent::Ended { .. } => Some(&mut self.tests_told),
@@ -65,7 +68,8 @@ mod tests {
         let peer = ([192, 0, 2, 1], 1).into();
         let mut told = Vec::new();
         let mut keep = |event| told.push(event);
-        let mut log = Log::new(&mut keep);
+        let figures = Shown::<ServerFigures>::default();
+        let mut log = Log::new(&mut keep, figures.clone());
         log.since = Instant::now() + Duration::from_secs(3_600);
         for _ in 0..1_000 {
             log.tell(ServerEvent::Closed { peer });
@@ -78,5 +82,10 @@ mod tests {
         assert_eq!(told.len(), 41);
         assert_eq!(told[20], started);
         assert_eq!(told[39..], [started, ServerEvent::Suppressed { count: 1_960 }]);
+        let figures = figures.read();
+        assert_eq!(
+            (&figures.befell, &figures.ended),
+            (&[("closed", 1_000)].into(), &[("up", (1_000, 5_000))].into())
+        );
     }
 }

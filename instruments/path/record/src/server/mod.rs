@@ -82,7 +82,8 @@ pub fn serve(
     stop: &AtomicBool,
     on_event: &mut dyn FnMut(ServerEvent),
 ) -> Result<(), PathError> {
-    let mut log = Log::new(on_event);
+    let figures = options.figures.clone();
+    let mut log = Log::new(on_event, figures.clone());
     let mut gates = open_gates(&options, &mut log)?;
     let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
         .map_err(|e| PathError::os("make an event of the server", e))?;
@@ -107,6 +108,7 @@ pub fn serve(
                 }
             }
             tell(&arriving, &mut log);
+            figures.change(|figures| shared.turns.show(figures));
         }
         shared.stop.store(true, Ordering::Relaxed);
         drop(porter);

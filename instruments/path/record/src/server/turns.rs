@@ -3,6 +3,7 @@
 //! A test that waits goes as soon as it fits, and of those that fit the one that has waited longest. So a test that needs
 //! much, or whose peer has used up its share, keeps no other waiting.
 
+use crate::figures::ServerFigures;
 use crate::limits::{Budget, Demand};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
@@ -66,6 +67,14 @@ impl Turns {
 
     fn state(&self) -> MutexGuard<'_, TurnQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many tests run and wait, and how much they need.
+    pub(super) fn show(&self, figures: &mut ServerFigures) {
+        let state = self.state();
+        (figures.running, figures.waiting) = (state.running.len() as u64, state.waiting.len() as u64);
+        let rates = state.running.iter().map(|(_, test)| test.demand.packets_per_second);
+        figures.packets_per_second = rates.fold(0, u64::saturating_add);
     }
 
     /// The right to measure, or a place in the queue if `wait`.

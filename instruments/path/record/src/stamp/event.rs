@@ -33,6 +33,19 @@ impl Refusal {
         Self::Sessions,
         Self::PeerSessions,
     ];
+
+    /// A word for labels.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Short => "short",
+            Self::WrongHmac => "wrong-hmac",
+            Self::Looping => "looping",
+            Self::Rate => "rate",
+            Self::PeerRate => "peer-rate",
+            Self::Sessions => "sessions",
+            Self::PeerSessions => "peer-sessions",
+        }
+    }
 }
 
 impl fmt::Display for Refusal {
@@ -73,6 +86,11 @@ pub enum ReflectorEvent {
         /// Why.
         refusal: Refusal,
     },
+    /// Packets came and found no room in the socket's receive buffer.
+    Dropped {
+        /// How many.
+        count: u64,
+    },
     /// A reply could not be sent.
     NotSent {
         /// To whom.
@@ -96,6 +114,9 @@ impl fmt::Display for ReflectorEvent {
             }
             Self::Session { peer, ssid } => write!(f, "{peer}: STAMP session {ssid}"),
             Self::Refused { peer, refusal } => write!(f, "{peer}: not reflected: {refusal}"),
+            Self::Dropped { count } => {
+                write!(f, "{count} packets not reflected: this host's receive buffer had no room for them")
+            }
             Self::NotSent { peer, reason } => write!(f, "{peer}: reply not sent: {reason}"),
             Self::Suppressed { count } => write!(f, "{count} more events, too many to tell"),
         }
@@ -107,6 +128,10 @@ impl fmt::Display for ReflectorEvent {
 pub struct ReflectorTotals {
     /// Packets received.
     pub received: u64,
+    /// Packets that found no room in the socket's receive buffer, and so were not received.
+    pub dropped: u64,
+    /// Sessions that began.
+    pub sessions: u64,
     /// Replies sent.
     pub reflected: u64,
     /// Replies that the system would not send.

@@ -1,7 +1,8 @@
 //! What reflector and sender are asked to do.
 
 use super::key::Protection;
-use super::{StampError, TimestampFormat};
+use super::{ReflectorTotals, StampError, TimestampFormat};
+use crate::figures::Shown;
 use quaver_abi::wire::stamp::PORT;
 use quaver_path_flow::LatePolicy;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -53,6 +54,8 @@ pub struct ReflectorOptions {
     pub short_from: Vec<IpAddr>,
     /// Limits.
     pub caps: Caps,
+    /// Where it shows what it has done.
+    pub figures: Shown<ReflectorTotals>,
 }
 
 impl Default for ReflectorOptions {
@@ -65,6 +68,7 @@ impl Default for ReflectorOptions {
             allow_dscp: true,
             short_from: Vec::new(),
             caps: Caps::default(),
+            figures: Shown::default(),
         }
     }
 }

@@ -20,6 +20,8 @@ const LEAST_SENDER_PORT: u16 = 1024;
 const MOST_AT_ONCE: u32 = 256;
 /// How often the kernel is asked how good its clock is.
 const ESTIMATE_NS: i64 = 10_000_000_000;
+/// How often drops of the socket are looked for.
+const DROPS_NS: i64 = 1_000_000_000;
 /// Events told in a second; more are counted.
 const EVENTS_PER_SECOND: u32 = 20;
 
@@ -59,14 +61,19 @@ pub fn reflect(
         log: Log { on_event, second: 0, told: 0, suppressed: 0 },
         estimate: error_estimate(options.format),
         estimated_ns: monotonic_ns(),
+        looked_ns: monotonic_ns(),
         reply: Vec::with_capacity(MOST_BYTES),
     };
     let mut buffer = vec![0; MOST_BYTES];
     while !stop.load(Ordering::Relaxed) {
         reflector.drain(&mut buffer);
+        reflector.look_for_drops(DROPS_NS);
+        options.figures.change(|figures| *figures = reflector.totals);
         reflector.log.flush(false);
         reflector.socket.wait(LONGEST_WAIT);
     }
+    reflector.look_for_drops(0);
+    options.figures.change(|figures| *figures = reflector.totals);
     reflector.log.flush(true);
     Ok(reflector.totals)
 }
@@ -80,6 +87,7 @@ struct Reflector<'a> {
     log: Log<'a>,
     estimate: ErrorEstimate,
     estimated_ns: i64,
+    looked_ns: i64,
     reply: Vec<u8>,
 }
 
@@ -103,6 +111,20 @@ impl Reflector<'_> {
         }
     }
 
+    /// Counts and tells what the socket dropped, where the last look is that long ago.
+    fn look_for_drops(&mut self, interval_ns: i64) {
+        let now_ns = monotonic_ns();
+        if now_ns - self.looked_ns < interval_ns {
+            return;
+        }
+        self.looked_ns = now_ns;
+        let count = self.socket.new_drops().unwrap_or(0);
+        self.totals.dropped += count;
+        if count > 0 {
+            self.log.tell(now_ns, ReflectorEvent::Dropped { count });
+        }
+    }
+
     fn answer(&mut self, request: &[u8], arrival: &Arrival, now_ns: i64) -> Result<(), Refusal> {
         let peer = arrival.from;
         if peer.port() < LEAST_SENDER_PORT || peer.port() == self.port {
@@ -119,6 +141,7 @@ impl Reflector<'_> {
         let key = SessionKey { from: peer, to: arrival.to, ssid: packet.ssid };
         let session = self.sessions.enter(key, now_ns)?;
         if let Some((_, true)) = session {
+            self.totals.sessions += 1;
             self.log.tell(now_ns, ReflectorEvent::Session { peer, ssid: packet.ssid });
         }
         if now_ns - self.estimated_ns > ESTIMATE_NS {
@@ -182,5 +205,51 @@ impl Log<'_> {
             (self.on_event)(ReflectorEvent::Suppressed { count: self.suppressed });
             self.suppressed = 0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, UdpSocket};
+    use std::time::{Duration, Instant};
+
+    /// More than its receive buffer has room for.
+    const FLOOD: u64 = 60_000;
+
+    #[test]
+    fn what_the_socket_has_no_room_for_is_counted_and_told() {
+        let options =
+            ReflectorOptions { bind: (Ipv4Addr::LOCALHOST, 0).into(), ..ReflectorOptions::default() };
+        let (stop, mut told) = (AtomicBool::new(false), 0);
+        let accounted = || {
+            let totals = options.figures.read();
+            totals.received + totals.dropped
+        };
+        let totals = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let end = Instant::now() + Duration::from_secs(60);
+                while accounted() < FLOOD && Instant::now() < end {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                stop.store(true, Ordering::Relaxed);
+            });
+            reflect(&options, &stop, &mut |event| match event {
+                // It listens, and does not read before this returns.
+                ReflectorEvent::Listening { address, .. } => {
+                    let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+                    for _ in 0..FLOOD {
+                        sender.send_to(b"short", address).unwrap();
+                    }
+                }
+                ReflectorEvent::Dropped { count } => told += count,
+                _ => {}
+            })
+        })
+        .unwrap();
+        assert_eq!(accounted(), FLOOD, "{totals:?}");
+        assert_eq!(totals.refused[Refusal::Short as usize], totals.received);
+        assert!(totals.dropped > 0, "{totals:?}");
+        assert_eq!((told, options.figures.read()), (totals.dropped, totals));
     }
 }

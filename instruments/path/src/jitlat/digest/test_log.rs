@@ -54,8 +54,7 @@ fn facts(outcome: &TestOutcome, flow: &FlowOutcome) -> LogFacts {
         protocol: Some(match outcome.protocol {
             Protocol::Legacy => "legacy".to_owned(),
             Protocol::Extended(version) => format!("extension {version}"),
-            Protocol::Owamp => "owamp".to_owned(),
-            Protocol::Twamp => "twamp".to_owned(),
+            other => other.name().to_owned(),
         }),
         stamps: flow.receiver.and_then(|receiver| stamps(receiver.stamped_by)),
         // Jitlat stamps when it sends; its log is kept as it is.

@@ -1,5 +1,7 @@
 //! `quaver serve`: the far end of a path measurement.
 
+mod metrics;
+
 use crate::args::{PaceName, ServeArgs};
 use crate::thread::{spinners_loss, thread};
 use anyhow::Context;
@@ -11,8 +13,8 @@ use quaver_instrument::envelope::Envelope;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_path_record::auth::Key;
-use quaver_path_record::stamp::{Caps, Protection, ReflectorOptions, StampKey, reflect};
-use quaver_path_record::{Budget, Limits, ServerOptions, serve};
+use quaver_path_record::stamp::{Caps, Protection, ReflectorOptions, ReflectorTotals, StampKey, reflect};
+use quaver_path_record::{Budget, ClockEstimate, Limits, ServerOptions, Shown, serve};
 use quaver_view::Document;
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -50,11 +52,18 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         options.test_port = test_port;
     }
     options.listen = args.bind.map_or(options.listen, |address| vec![address]);
+    let reflected: Shown<ReflectorTotals> = Shown::default();
+    let (served, reflector) = (options.figures.clone(), args.stamp.map(|_| reflected.clone()));
+    args.metrics.serve("quaver_serve", move || {
+        let reflector = reflector.as_ref().map(Shown::read);
+        metrics::families(&served.read(), reflector.as_ref(), ClockEstimate::kernel().as_ref())
+    })?;
     give_up_rights(args, &options);
     std::thread::scope(|scope| {
         let reflector = args.stamp.map(|port| {
-            let (interrupt, key) = (&interrupt, key.as_deref());
-            quaver_waiting::start_in(scope, "quaver-stamp", move || reflect_stamp(args, port, key, interrupt))
+            let (interrupt, key, figures) = (&interrupt, key.as_deref(), reflected.clone());
+            let reflect = move || reflect_stamp(args, port, key, figures, interrupt);
+            quaver_waiting::start_in(scope, "quaver-stamp", reflect)
         });
         let reflector = reflector.transpose().context("serving STAMP")?;
         let served = serve(options, interrupt.flag(), &mut |event| say(args.json, &event.to_string()));
@@ -120,6 +129,7 @@ fn reflect_stamp(
     args: &ServeArgs,
     port: u16,
     key: Option<&[u8]>,
+    figures: Shown<ReflectorTotals>,
     interrupt: &Interrupt,
 ) -> anyhow::Result<()> {
     let protection = match key {
@@ -133,7 +143,8 @@ fn reflect_stamp(
     let caps =
         Caps { packets_per_second: all, packets_per_second_per_peer: args.max_stamp_rate, ..Caps::default() };
     let short_from = args.stamp_short_from.iter().map(IpAddr::to_canonical).collect();
-    let options = ReflectorOptions { bind, protection, caps, short_from, ..ReflectorOptions::default() };
+    let options =
+        ReflectorOptions { bind, protection, caps, short_from, figures, ..ReflectorOptions::default() };
     let reflected =
         reflect(&options, interrupt.flag(), &mut |event| say(args.json, &format!("STAMP: {event}")));
     if reflected.is_err() {
@@ -173,6 +184,11 @@ pub fn read_key(path: &Path) -> anyhow::Result<Vec<u8>> {
 /// The key of a key file's bytes.
 pub fn path_key(octets: &[u8]) -> anyhow::Result<Key> {
     Key::new(octets).map_err(|error| failure(ExitCode::Usage, error.to_string()))
+}
+
+#[cfg(test)]
+pub(crate) fn some_families() -> Vec<quaver_exposition::Family> {
+    metrics::families(&Default::default(), Some(&ReflectorTotals::default()), None)
 }
 
 #[cfg(test)]
