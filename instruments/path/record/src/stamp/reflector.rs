@@ -121,7 +121,8 @@ impl Reflector<'_> {
         let count = self.socket.new_drops().unwrap_or(0);
         self.totals.dropped += count;
         if count > 0 {
-            self.log.tell(now_ns, ReflectorEvent::Dropped { count });
+            // Once a second, so that no flood of other events hides it.
+            (self.log.on_event)(ReflectorEvent::Dropped { count });
         }
     }
 
