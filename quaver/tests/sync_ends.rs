@@ -410,3 +410,43 @@ fn a_program_all_of_whose_threads_wait_on_words_stood_still() {
     let advice = bench.summary()["advice"].as_array().expect("a list").clone();
     assert!(advice.iter().all(|one| one["kind"] != "contended-word" && one["gain"].is_null()), "{advice:?}");
 }
+
+/// A worker that has no work when the program ends in order. The first call of it came before it waited.
+const IDLE_AT_THE_END: &str = r#"
+#include <pthread.h>
+#include <unistd.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
+static void *worker(void *none)
+{
+	usleep(20000);
+	pthread_mutex_lock(&lock);
+	for (;;)
+		pthread_cond_wait(&work, &lock);
+	return none;
+}
+int main(void)
+{
+	pthread_t one;
+	pthread_create(&one, 0, worker, 0);
+	pthread_mutex_lock(&lock);
+	pthread_cond_signal(&work);
+	pthread_mutex_unlock(&lock);
+	usleep(100000);
+	return 0;
+}
+"#;
+
+#[test]
+fn who_has_no_work_at_an_end_in_order_has_missed_nothing() {
+    let bench = Bench::of_text(IDLE_AT_THE_END, &["-g"]);
+    let ended = bench.run(&[]);
+    let page = String::from_utf8_lossy(&ended.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(ended.status.code(), Some(0), "{page}");
+    let contention = &bench.summary()["contention"];
+    assert_eq!(
+        (&contention["unended"][0]["after_unheard"], &contention["standstills"]),
+        (&Value::Bool(true), &serde_json::json!([]))
+    );
+    assert!(page.contains("Waits that had not ended") && !page.contains("may have been lost"), "{page}");
+}

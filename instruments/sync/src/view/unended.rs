@@ -28,7 +28,12 @@ pub(super) fn section(digest: &SyncDigest) -> Option<Section> {
     let section = Section::new("unended", "Waits that had not ended")
         .note("when the run did; since: how long before")
         .with(table);
-    let unheard = contention.unended.iter().filter(|wait| wait.figures.after_unheard);
+    // Who has no work when a program ends in order waits likewise, and has missed nothing.
+    let stood =
+        |wait: &UnendedSummary| contention.standstills.iter().any(|one| one.process == wait.figures.process);
+    let in_order = digest.summary.facts.status == Some(0);
+    let unheard =
+        contention.unended.iter().filter(|wait| wait.figures.after_unheard && (!in_order || stood(wait)));
     let missed: Vec<Text> = unheard
         .map(|wait| {
             text!(
