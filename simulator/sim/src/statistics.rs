@@ -315,6 +315,16 @@ pub struct ThreadTimes {
     pub from_remote: u64,
 }
 
+impl ThreadTimes {
+    /// The thread ran for so long, and its core counted this since `before`.
+    pub(crate) fn ran(&mut self, busy_fs: u64, counts: &CoreCounts, before: &CoreCounts) {
+        self.busy_fs += busy_fs;
+        self.instructions += counts.instructions - before.instructions;
+        self.from_memory += counts.from_memory - before.from_memory;
+        self.from_remote += counts.from_remote - before.from_remote;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
