@@ -168,6 +168,14 @@ impl CriticalPath {
         self.edges = other.edges;
     }
 
+    /// So much more of it lies in this thread. Threads that are on no path take no room.
+    pub(crate) fn add(&mut self, thread: usize, fs: u64) {
+        if thread >= self.threads_fs.len() {
+            self.threads_fs.resize(thread + 1, 0);
+        }
+        self.threads_fs[thread] += fs;
+    }
+
     /// Work of threads, kernel activity that held them up, and wake-ups in flight; femtoseconds.
     pub fn parts_fs(&self) -> [u64; 3] {
         let threads_fs: u64 = self.threads_fs.iter().sum();

@@ -234,11 +234,13 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
     }
 
     fn critical_path(&self) -> CriticalPath {
-        if self.threads.all_ended() {
+        let mut path = if self.threads.all_ended() {
             self.record.longest().clone()
         } else {
             self.record.so_far(self.threads.under_way(self.now_fs))
-        }
+        };
+        path.threads_fs.resize(self.threads.times.len(), 0);
+        path
     }
 
     /// What was counted.
