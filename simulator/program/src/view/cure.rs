@@ -14,11 +14,12 @@ use quaver_view::{
 const WITHOUT: Colour = Colour::Series(1);
 const WITH: Colour = Colour::Series(0);
 
-/// Adds what became of the program's run time, what was injected, and what the controllers did.
-pub(super) fn add(document: &mut Document, cure: &CureSummary, program: &[String]) {
+/// Adds what became of the program's run time, what was injected, and what the controllers did. In the first run the kernel was
+/// active for `kernel_fs`.
+pub(super) fn add(document: &mut Document, cure: &CureSummary, program: &[String], kernel_fs: u64) {
     document.section(outcome(cure));
     if !cure.classes.is_empty() {
-        document.section(injected(cure));
+        document.section(injected(cure, kernel_fs));
     }
     if let Some(recorded) = &cure.recorded {
         document.section(super::recorded::section(recorded, program));
@@ -131,7 +132,8 @@ pub(super) fn verdict(cure: &CureSummary, cut_short: bool) -> String {
     let injected = match [cure.injected_fs != [0, 0], cure.timer_fs != [0, 0] || timer] {
         [false, false] if !cures => return "Nothing was injected, and there is no cure.".to_owned(),
         [false, false] => {
-            return format!("Nothing was injected; the cure alone changes the run time{of} by {with}.");
+            let of = if cut_short { format!(" ({})", of.trim_start()) } else { String::new() };
+            return format!("Nothing was injected; the cure alone changes the run time by {with}{of}.");
         }
         [true, false] => "sync jitter",
         [false, true] => "timer interrupts",
@@ -139,10 +141,10 @@ pub(super) fn verdict(cure: &CureSummary, cut_short: bool) -> String {
     };
     let seeds = if seeds == 1 { "one seed".to_owned() } else { format!("means of {seeds} seeds") };
     if !cures {
-        return format!("Slow-down{of} by {injected}: {without} ({seeds}). There is no cure.");
+        return format!("Slow-down by {injected}{of}: {without} ({seeds}). There is no cure.");
     }
     let but = not_the_cures(cure.injected_fs).unwrap_or_default();
-    format!("Slow-down{of} by {injected}: {without} without the cure, {with} with it ({seeds}).{but}")
+    format!("Slow-down by {injected}{of}: {without} without the cure, {with} with it ({seeds}).{but}")
 }
 
 /// That the runs with the cure had other jitter to cure than those without it: less than nine tenths as much, or more than ten
@@ -189,7 +191,7 @@ fn measured(cure: &CureSummary) -> Vec<Text> {
     match cure.kernel_epochs {
         _ if cure.config.injection.is_none() => {}
         Some(epochs) => said.push(text!(
-            "What is injected runs epochs of a library of {}, of traced kernel code; these also evict cache lines.",
+            "Injected jitter runs traced kernel code (a library of {} epochs), which also evicts cache lines.",
             Cell::Count(epochs)
         )),
         None => said.push(
@@ -215,16 +217,25 @@ fn seeds(cure: &CureSummary) -> Table {
     table
 }
 
-fn injected(cure: &CureSummary) -> Section {
-    let columns = ["class", "occasions", "injected", "time", "mean", "detected late", "detected time"];
+fn injected(cure: &CureSummary, kernel_fs: u64) -> Section {
+    let columns = ["class", "occasions", "injected", "drawn", "mean", "detected late", "detected time"];
     let mut table = Table::new(columns);
     cure.classes.iter().for_each(|class| {
         table.row(class_cells(class));
     });
     let mut section = Section::new("injected", "Injected and detected jitter")
         .link("Injected jitter")
-        .note("first seed, with the cure; injected: kernel time by class; detected: jitter measured by the units")
+        .note("first seed, with the cure; drawn: kernel time as the file says; detected: jitter measured by the units")
         .with(table);
+    let drawn_fs: u64 = cure.classes.iter().map(|class| class.injected_fs).sum();
+    if drawn_fs > 0 && cure.kernel_epochs.is_some() {
+        section.push(note(text!(
+            "The kernel was active for {}, {} of what was drawn. Epochs were chosen by their time on an unused core; in the run they take \
+             more or less, by what is in the caches.",
+            simulated(kernel_fs),
+            Cell::Share(kernel_fs as f64 / drawn_fs as f64)
+        )));
+    }
     units(cure).into_iter().for_each(|words| {
         section.push(note(words));
     });

@@ -62,7 +62,8 @@ pub fn document(input: &SimInput<'_>) -> Document {
     document.incomplete = !summary.complete;
     tiles(&mut document, summary);
     if let Some(cure) = &summary.cure {
-        cure::add(&mut document, cure, &summary.facts.program);
+        let kernel_fs = summary.time.iter().find(|part| part.part == "kernel").map_or(0, |part| part.time_fs);
+        cure::add(&mut document, cure, &summary.facts.program, kernel_fs);
     }
     document.section(time(summary)).section(cores(summary)).section(caches(summary));
     document.section(threads(summary, input.lanes));

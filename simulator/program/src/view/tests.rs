@@ -1,5 +1,5 @@
 use super::*;
-use crate::digest::{CureRuns, CureSummary, TimeSlice};
+use crate::digest::{ClassFigures, CureRuns, CureSummary, TimeSlice};
 use quaver_sim::cure::{BoostConfig, BoostRule, CureConfig};
 use quaver_sim::inject::Spread;
 use quaver_view::{plain, write_html};
@@ -81,6 +81,16 @@ fn the_head_of_a_cured_run_speaks_of_all_seeds_and_of_no_cure_where_there_is_non
     assert!(
         said(&dvfs, [0, 0], [7, 7]).starts_with("Slow-down by timer interrupts: 20.0 % without the cure")
     );
+    let cut = |injected_fs| {
+        let summary = CureSummary { injected_fs, ..cured(dvfs.clone(), 0.2, 0.1) };
+        cure::verdict(&summary, true)
+    };
+    let of = "of what is whole of a trace that was cut short";
+    assert!(cut([5, 5]).starts_with(&format!("Slow-down by sync jitter {of}: 20.0 %")), "{}", cut([5, 5]));
+    assert_eq!(
+        cut([0, 0]),
+        format!("Nothing was injected; the cure alone changes the run time by 10.0 % ({of}).")
+    );
     let none = CureConfig::default();
     assert_eq!(
         said(&none, [5, 5], [0, 0]),
@@ -107,10 +117,24 @@ fn a_page_says_who_has_the_power_budget_and_draws_no_jitter_where_no_subframe_en
     };
     let over_time = vec![slice(1_000_000_000, 0, 0), slice(2_000_000_000, 2, 6_000_000)];
     let mut summary = fixture::summary();
-    summary.cure = Some(CureSummary { over_time, ..cured(boost, 0.2, 0.1) });
+    let class = ClassFigures {
+        class: "broadcast-wait".to_owned(),
+        drawn: 100,
+        injected: 1,
+        injected_fs: 50_000_000_000,
+        found: 0,
+        found_ns: 0,
+    };
+    summary.cure = Some(CureSummary { over_time, classes: vec![class], ..cured(boost, 0.2, 0.1) });
+    summary
+        .time
+        .iter_mut()
+        .filter(|part| part.part == "kernel")
+        .for_each(|part| part.time_fs = 20_000_000_000);
     let page = plain(&drawn(&summary, None));
     assert!(page.contains("a power budget of 4 cores by Booster's SYNC, unified L2; 0 seeds"), "{page}");
-    assert!(page.contains("runs epochs of a library of 117, of traced kernel code"), "{page}");
+    assert!(page.contains("The kernel was active for 20.0 µs, 40.0 % of what was drawn."), "{page}");
+    assert!(page.contains("runs traced kernel code (a library of 117 epochs)"), "{page}");
     let document = drawn(&summary, None);
     let chart = format!("{:?}", document.sections.iter().find(|section| section.id == "cure"));
     assert!(chart.contains("x: Numbers([0.0, 2000.0]), y: Numbers([3.0, 3.0])"), "{chart}");
