@@ -102,7 +102,7 @@ fn the_head_of_a_cured_run_speaks_of_all_seeds_and_of_no_cure_where_there_is_non
 }
 
 #[test]
-fn a_page_says_who_has_the_power_budget_and_draws_no_jitter_where_no_subframe_ended() {
+fn a_page_says_who_has_the_power_budget_and_draws_nothing_where_no_subframe_ended() {
     let boost = CureConfig {
         boost: Some(BoostConfig::new(BoostRule::Sync)),
         injection: Some(Default::default()),
