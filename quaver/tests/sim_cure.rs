@@ -147,7 +147,7 @@ fn a_cured_run_tells_what_was_injected_found_and_given_back() {
         "additional core power",
         "Measured after a warm-up of",
         "10.0 % of the run, because 90 subframes would be 9.00 ms",
-        "Injected jitter ran 4 epochs of traced kernel code",
+        "Injected jitter runs traced kernel code (a library of 4 epochs)",
         "signal-wait",
         "No jitter-unit buffer overflowed",
         "The kernel evicted",
@@ -239,7 +239,11 @@ fn the_printed_cure_is_one_that_can_be_run() {
     fs::write(place.path().join("printed.toml"), &printed.stdout).unwrap();
     let output = run(place.path(), &["sim", "run", "baton.qtrace", "--cure", "printed.toml"]);
     expect(&output, 0);
-    assert!(text(&output.stdout).contains("epochs of traced kernel code"), "{}", text(&output.stdout));
+    assert!(
+        text(&output.stdout).contains("runs traced kernel code (a library of "),
+        "{}",
+        text(&output.stdout)
+    );
     fs::write(place.path().join("time.toml"), "[injection]\n").unwrap();
     let time = run(place.path(), &["sim", "run", "baton.qtrace", "--cure", "time.toml", "-o", "time"]);
     assert!(text(&time.stdout).contains("Injected jitter only took time"), "{}", text(&time.stdout));

@@ -64,8 +64,8 @@ enum What {
 /// The run that all figures are of comes first, then those that it is compared with, then other seeds.
 fn jobs(config: &CureConfig, seeds: u64) -> Vec<Job> {
     let plain = CureCache { kind: CacheKind::Unified, ..config.cache };
-    let ideal = CureConfig { injection: None, dvfs: None, evictions: None, ..config.clone() };
-    let disturbed = CureConfig { dvfs: None, cache: plain, ..config.clone() };
+    let ideal = CureConfig { injection: None, dvfs: None, boost: None, evictions: None, ..config.clone() };
+    let disturbed = CureConfig { dvfs: None, boost: None, cache: plain, ..config.clone() };
     let first = config.injection.as_ref().map_or(1, |injection| injection.seed);
     let job = |what, seed, config: &CureConfig| Job { what, seed, config: config.clone() };
     let mut jobs = vec![
@@ -242,7 +242,8 @@ fn put(runs: &mut CureRuns, job: &Job, run: Option<OneRun>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaver_sim::cure::COMMENTED_CURE;
+    use quaver_dvfs::dvfs::ControllerConfig;
+    use quaver_sim::cure::{BoostConfig, BoostRule, COMMENTED_CURE};
 
     #[test]
     fn every_seed_runs_with_and_without_the_cure_and_the_rest_once() {
@@ -267,6 +268,19 @@ mod tests {
             assert_eq!(job.config.injection.is_some(), job.what == Disturbed);
             let plain = job.config.cache.kind == CacheKind::Unified;
             assert_eq!(plain, job.what != IdealInCache);
+        }
+        for rule in BoostRule::ALL {
+            let dvfs = config.dvfs.clone().filter(|_| rule == BoostRule::Debt);
+            let dvfs = dvfs.map(|dvfs| ControllerConfig { table: BoostConfig::table(), ..dvfs });
+            let boosted = CureConfig { dvfs, boost: Some(BoostConfig::new(rule)), ..config.clone() };
+            for job in &jobs(&boosted, 1) {
+                assert_eq!(
+                    job.config.boost.is_some(),
+                    job.what == Cured,
+                    "{rule:?}: no other core runs faster"
+                );
+                assert_eq!(job.config.fault(), None, "{rule:?}");
+            }
         }
         let quiet = CureConfig { injection: None, cache: CureCache::default(), ..config };
         assert_eq!(jobs(&quiet, 9).len(), 3, "nothing is drawn, and there is one second level");

@@ -18,7 +18,7 @@ pub enum SimulationError {
     #[error("the trace is wrong: {0}")]
     Trace(#[from] quaver_trace::step::TraceError),
     /// A thread did what it cannot do.
-    #[error("the trace is wrong: thread {thread} {what}, which cannot be")]
+    #[error("the trace is wrong: thread {thread} {what}")]
     Order {
         /// The thread.
         thread: u32,
@@ -26,10 +26,10 @@ pub enum SimulationError {
         what: String,
     },
     /// All threads wait for each other.
-    #[error("the replay is stuck at {at_us} us of simulated time: {}", waits(.waiting))]
+    #[error("the replay is stuck at {at_ns} ns of simulated time: {}", waits(.waiting))]
     Stuck {
         /// Simulated time.
-        at_us: u64,
+        at_ns: u64,
         /// Each thread and what it waits for.
         waiting: Vec<Waiting>,
     },

@@ -44,7 +44,7 @@ impl FrameConfig {
 
     /// The warm-up of a run of this length: so many subframes, or a part of the run, whichever is less.
     pub fn warm_up(&self, run_fs: u64) -> WarmUp {
-        let whole_fs = self.warm_up_subframes * self.subframe_fs();
+        let whole_fs = self.warm_up_subframes.saturating_mul(self.subframe_fs());
         let part_fs = (u128::from(run_fs) * u128::from(self.warm_up_permille) / 1000) as u64;
         WarmUp { until_fs: whole_fs.min(part_fs), shortened: part_fs < whole_fs }
     }
@@ -163,6 +163,8 @@ mod tests {
         assert_eq!(frames.warm_up(1_000 * MS), WarmUp { until_fs: 29_700_000_000_000, shortened: false });
         assert_eq!(frames.warm_up(297 * MS), WarmUp { until_fs: 29_700_000_000_000, shortened: false });
         assert_eq!(frames.warm_up(50 * MS), WarmUp { until_fs: 5 * MS, shortened: true });
+        let endless = FrameConfig { warm_up_subframes: u64::MAX, ..frames };
+        assert_eq!(endless.warm_up(50 * MS), WarmUp { until_fs: 5 * MS, shortened: true });
         assert_eq!(frames.warm_up(0), WarmUp { until_fs: 0, shortened: true });
     }
 

@@ -16,7 +16,7 @@ struct Way {
 impl Way {
     fn until(&self, thread: usize, at_fs: u64) -> CriticalPath {
         let mut path = self.path.clone();
-        path.threads_fs[thread] += at_fs.saturating_sub(self.since_fs);
+        path.add(thread, at_fs.saturating_sub(self.since_fs));
         path
     }
 }
@@ -34,11 +34,10 @@ pub(crate) struct Record {
 
 impl Record {
     pub(crate) fn new(threads: usize) -> Self {
-        let path = CriticalPath { threads_fs: vec![0; threads], ..CriticalPath::default() };
         Self {
-            ways: vec![Way { path: path.clone(), since_fs: 0 }; threads],
+            ways: vec![Way::default(); threads],
             last_fs: 0,
-            longest: path,
+            longest: CriticalPath::default(),
             room: 0,
             intervals: Vec::new(),
             dropped: 0,
@@ -80,7 +79,7 @@ impl Record {
         // In the place of the old one: programs wake threads all the time.
         let Ok([way, waker]) = self.ways.get_disjoint_mut([thread, by]) else { return };
         way.path.take_over(&waker.path);
-        way.path.threads_fs[by] += at_fs.saturating_sub(waker.since_fs);
+        way.path.add(by, at_fs.saturating_sub(waker.since_fs));
         way.path.edges_fs[kind as usize] += ready_fs - at_fs;
         way.path.edges[kind as usize] += 1;
         way.since_fs = ready_fs;
@@ -115,5 +114,23 @@ impl Record {
 
     pub(crate) fn intervals(&self) -> (&[Interval], u64) {
         (&self.intervals, self.dropped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_of_a_thread_has_room_for_those_on_it_alone() {
+        let mut record = Record::new(1 << 16);
+        record.woke(Thread(65_535), Thread(0), WaitKind::Create, (7, 9));
+        record.woke(Thread(2), Thread(0), WaitKind::Lock, (10, 11));
+        record.ended(Thread(2), 14);
+        let room: usize = record.ways.iter().map(|way| way.path.threads_fs.len()).sum();
+        assert_eq!(room, 2, "a trace that names thread 65,535 would need 34 GB else");
+        assert_eq!(record.longest().threads_fs, [10, 0, 3]);
+        record.ended(Thread(65_535), 20);
+        assert_eq!((record.longest().threads_fs[65_535], record.longest().total_fs()), (11, 20));
     }
 }

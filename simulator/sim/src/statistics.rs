@@ -168,6 +168,14 @@ impl CriticalPath {
         self.edges = other.edges;
     }
 
+    /// So much more of it lies in this thread. Threads that are on no path take no room.
+    pub(crate) fn add(&mut self, thread: usize, fs: u64) {
+        if thread >= self.threads_fs.len() {
+            self.threads_fs.resize(thread + 1, 0);
+        }
+        self.threads_fs[thread] += fs;
+    }
+
     /// Work of threads, kernel activity that held them up, and wake-ups in flight; femtoseconds.
     pub fn parts_fs(&self) -> [u64; 3] {
         let threads_fs: u64 = self.threads_fs.iter().sum();
@@ -313,6 +321,16 @@ pub struct ThreadTimes {
     pub from_memory: u64,
     /// Lines from other cores that it needed.
     pub from_remote: u64,
+}
+
+impl ThreadTimes {
+    /// The thread ran for so long, and its core counted this since `before`.
+    pub(crate) fn ran(&mut self, busy_fs: u64, counts: &CoreCounts, before: &CoreCounts) {
+        self.busy_fs += busy_fs;
+        self.instructions += counts.instructions - before.instructions;
+        self.from_memory += counts.from_memory - before.from_memory;
+        self.from_remote += counts.from_remote - before.from_remote;
+    }
 }
 
 #[cfg(test)]

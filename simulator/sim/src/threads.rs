@@ -195,7 +195,7 @@ impl Threads {
             }
             _ => None,
         });
-        SimulationError::Stuck { at_us: at_fs / 1_000_000_000, waiting: each.collect() }
+        SimulationError::Stuck { at_ns: at_fs / 1_000_000, waiting: each.collect() }
     }
 
     fn words(&self, reason: &Reason) -> String {
@@ -213,7 +213,7 @@ impl Threads {
             }
             Reason::Barrier(object) => {
                 let there = self.barriers.get(object).map_or(0, |barrier| barrier.there.len());
-                format!("the barrier at {object:#x}, where {there} are")
+                format!("the barrier at {object:#x}, to which {there} have come: too few")
             }
             Reason::Join(Thread(thread)) => format!("the end of thread {thread}"),
         }
@@ -231,6 +231,19 @@ impl Threads {
         self.wait_ends(thread, at_fs);
         self.states[thread.0 as usize] = ThreadState::Runs;
         woken.push(thread);
+    }
+
+    /// Times of all threads; a wait that has not ended counts until `at_fs`.
+    pub fn times_by(&self, at_fs: u64) -> Vec<ThreadTimes> {
+        let mut all = self.times.clone();
+        for (times, state) in all.iter_mut().zip(&self.states) {
+            if let ThreadState::Waits { since_fs, reason } = state {
+                let waited_fs = at_fs.saturating_sub(*since_fs);
+                times.waited_fs += waited_fs;
+                times.waited_for_fs[reason.kind_and_object().0 as usize] += waited_fs;
+            }
+        }
+        all
     }
 
     fn wait_ends(&mut self, thread: Thread, at_fs: u64) {

@@ -214,6 +214,7 @@ impl<R: ReadAt> TraceReader<R> {
                 KIND_STEPS if entry.frame.thread.get() < MOST_THREADS => {
                     frames.entry(entry.frame.thread.get()).or_default().push(*entry);
                 }
+                KIND_STEPS => return Err(damaged("it has steps of a thread whose number none can have")),
                 _ => return Err(damaged("it has a frame of an unknown kind")),
             }
         }
@@ -240,7 +241,8 @@ impl<R: ReadAt> TraceReader<R> {
             thread,
             frames: self.frames.get(&thread).cloned().unwrap_or_default(),
             next: 0,
-            reader: FrameReader::new(Arc::clone(&self.instructions)),
+            reader: None,
+            instructions: Arc::clone(&self.instructions),
             read: 0,
             ended: false,
             cut_short: self.cut_short,
@@ -255,7 +257,9 @@ pub struct ThreadSteps<R> {
     thread: u32,
     frames: Arc<[IndexEntry]>,
     next: usize,
-    reader: FrameReader,
+    /// From the first frame on: a trace may name threads without any.
+    reader: Option<FrameReader>,
+    instructions: Arc<[u16]>,
     read: u64,
     ended: bool,
     cut_short: bool,
@@ -277,8 +281,8 @@ impl<R: ReadAt> Steps for ThreadSteps<R> {
     #[inline]
     fn append(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
         loop {
-            if self.next > 0 {
-                match self.reader.step(accesses) {
+            if let Some(reader) = &mut self.reader {
+                match reader.step(accesses) {
                     Ok(Some(step)) => {
                         self.read += 1;
                         self.ended = step == Step::End;
@@ -295,7 +299,8 @@ impl<R: ReadAt> Steps for ThreadSteps<R> {
             };
             self.next += 1;
             let frame = unpack(&*self.source, entry).map_err(|e| self.error(e))?;
-            self.reader.open(frame).map_err(|reason| self.error(reason))?;
+            let reader = self.reader.get_or_insert_with(|| FrameReader::new(Arc::clone(&self.instructions)));
+            reader.open(frame).map_err(|reason| self.error(reason))?;
         }
     }
 }

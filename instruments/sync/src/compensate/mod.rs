@@ -21,7 +21,7 @@ use anyhow::Context;
 use cores::Cores;
 use live::Live;
 use pilot::Pilot;
-use quaver_dvfs::dvfs::{ControllerConfig, Kind};
+use quaver_dvfs::dvfs::{ControllerConfig, CriticalPath, Kind};
 use quaver_host::cpufreq::Way;
 use quaver_host::root::HostRoot;
 use quaver_host::segment::SegmentAppender;
@@ -54,6 +54,8 @@ pub(super) fn prepare(args: &SyncArgs, settings: Settings) -> anyhow::Result<Opt
         reactivity: asked.compensate_reactivity,
         kind: kind(asked.compensate_controller),
         subframe_ns: subframe_ns(asked)?,
+        // As `what-if`: a thread that always comes last is not made faster for what its waiters lost within their slack.
+        critical_path: CriticalPath::Slack,
         ..ControllerConfig::default()
     };
     let unpaced_share = f64::from(asked.compensate_memory) / 100.0;

@@ -9,7 +9,7 @@ use crate::digest::{CompensationFacts, Cut, cut};
 use frames::FrameGatherer;
 use quaver_dvfs::dvfs::deadline::{FrameWork, wimax_packets};
 use quaver_dvfs::dvfs::what_if::{Compensated, Compensator, limited};
-use quaver_dvfs::dvfs::{ControllerConfig, Kind, Table};
+use quaver_dvfs::dvfs::{ControllerConfig, CriticalPath, Kind, Table};
 use quaver_dvfs::power::{PowerModel, Sensitivity, sensitivity};
 use quaver_instrument::facts::RunFacts;
 use quaver_store::run::RunDir;
@@ -184,6 +184,8 @@ impl Question {
             reactivity,
             kind,
             subframe_ns: self.subframe_ns,
+            // What the program lost is printed: lateness within another's slack is no loss, and all waits are recorded.
+            critical_path: CriticalPath::Slack,
             ..ControllerConfig::default()
         }
     }

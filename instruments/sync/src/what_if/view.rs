@@ -144,7 +144,7 @@ fn by_limit(answer: &WhatIf, cell: fn(&CurvePoint) -> Cell) -> Table {
 fn slow_down(answer: &WhatIf) -> Section {
     let section = Section::new("curve", "Slow-down over maximum frequency, %")
         .link("Curve")
-        .note("whole program, fork/join rule; first column without a controller");
+        .note("whole program, debt passes by slack where threads meet; first column without a controller");
     let section = match answer.program.as_ref().and_then(|program| program.slow_down) {
         Some(without) => section.with(curve(answer, without)),
         None => section,

@@ -86,6 +86,9 @@ pub struct CureSummary {
     /// late, and that is not the same in both.
     #[serde(default)]
     pub injected_fs: [u64; 2],
+    /// The same of timer interrupts, which come without waits.
+    #[serde(default)]
+    pub timer_fs: [u64; 2],
     /// Power over that without the cure, in parts of it.
     pub power_overhead: Option<Spread>,
     /// The same of the first seed under other assumptions.
@@ -246,8 +249,10 @@ impl CureRuns {
         let warm_up = self.ideal.as_ref().map(|ideal| frames.warm_up(ideal.duration_fs));
         let gain = self.ideal_in_cache.as_ref().and_then(slow_down).and_then(|one| one.slow_down);
         let seeds: Vec<SeedFigures> = self.seeds.iter().map(|runs| seed_figures(runs, &slow_down)).collect();
+        // Means with and without the cure are of the same seeds, also where an interrupted run has one of a seed's two.
+        let both = |one: &&SeedFigures| one.slow_down.is_some() && one.slow_down_without.is_some();
         let spread = |of: fn(&SeedFigures) -> Option<f64>| {
-            Spread::of(&seeds.iter().filter_map(of).collect::<Vec<f64>>())
+            Spread::of(&seeds.iter().filter(both).filter_map(of).collect::<Vec<f64>>())
         };
         let first = self.seeds.first();
         let cured = first.and_then(|first| first.cured.as_ref());
@@ -262,7 +267,8 @@ impl CureRuns {
             cache_gain: gain.map(|slow_down| -slow_down),
             slow_down: spread(|one| one.slow_down),
             slow_down_without: spread(|one| one.slow_down_without),
-            injected_fs: self.injected_fs(),
+            injected_fs: self.of_both(|run| run.cure.injected.values().map(|counts| counts.total_fs).sum()),
+            timer_fs: self.of_both(|run| run.cure.timer.total_fs),
             power_overhead: spread(|one| one.power_overhead),
             power: power(cured, disturbed),
             classes: cured.map(|run| classes(&run.cure)).unwrap_or_default(),
@@ -291,13 +297,10 @@ impl CureRuns {
         }
     }
 
-    fn injected_fs(&self) -> [u64; 2] {
-        let whole = |run: &OneRun| {
-            let classes = run.cure.injected.values();
-            classes.map(|counts| counts.total_fs).sum::<u64>()
-        };
+    /// A sum over all seeds of which both runs have ended: with the cure, and without.
+    fn of_both(&self, of: fn(&OneRun) -> u64) -> [u64; 2] {
         let both = self.seeds.iter().filter_map(|one| Some([one.cured.as_ref()?, one.disturbed.as_ref()?]));
-        both.fold([0, 0], |sum, [cured, disturbed]| [sum[0] + whole(cured), sum[1] + whole(disturbed)])
+        both.fold([0, 0], |sum, [cured, disturbed]| [sum[0] + of(cured), sum[1] + of(disturbed)])
     }
 
     fn refill(&self, disturbed: Option<&OneRun>, cured: Option<&OneRun>) -> Option<RefillFigures> {
@@ -447,6 +450,58 @@ mod tests {
     use quaver_sim::frames::{Ended, Progress};
     use quaver_sim::unit::{UnitConfig, Units};
 
+    fn one_run(duration_fs: u64) -> OneRun {
+        let mut progress = Progress::default();
+        progress.add(duration_fs, 1000);
+        let cure = CureResults {
+            units: Units::new(&UnitConfig::new(1), 2).finish(1),
+            recorded: None,
+            injected: BTreeMap::new(),
+            timer: InjectedCounts::default(),
+            activities: BTreeMap::new(),
+            subframes: (0, 0),
+            kept: Vec::new(),
+            table: Table::default(),
+            residency: Vec::new(),
+            owed_fs: Vec::new(),
+            owed_after_dummies_fs: Vec::new(),
+            beyond_slack_fs: Vec::new(),
+            evicted_lines: 0,
+            progress,
+        };
+        OneRun { duration_fs, cure, refills: Refills::default() }
+    }
+
+    #[test]
+    fn means_with_and_without_the_cure_are_of_the_same_seeds() {
+        let frames = quaver_sim::frames::FrameConfig { warm_up_subframes: 0, ..Default::default() };
+        let late = |duration_fs: u64, timer_fs: u64| {
+            let mut run = one_run(duration_fs);
+            run.cure.timer = InjectedCounts { drawn: 1, injected: 1, total_fs: timer_fs };
+            Some(run)
+        };
+        let seed = |seed, cured, disturbed| SeedRuns { seed, cured, disturbed };
+        let summary = CureRuns {
+            config: CureConfig { frames, ..CureConfig::default() },
+            kernel_epochs: None,
+            recorded: None,
+            ideal: late(1000, 0),
+            ideal_in_cache: None,
+            seeds: vec![
+                seed(1, late(1250, 0), late(1500, 0)),
+                seed(2, late(1750, 2), late(2000, 3)),
+                seed(3, late(9000, 7), None),
+            ],
+            second_level: None,
+        }
+        .summarize();
+        let mean = |spread: Option<Spread>| spread.map(|one| (one.runs, one.mean));
+        assert_eq!(mean(summary.slow_down), Some((2, 0.5)), "seed 3 has no run without the cure");
+        assert_eq!(mean(summary.slow_down_without), Some((2, 0.75)));
+        assert_eq!(summary.timer_fs, [2, 3]);
+        assert_eq!(summary.seeds[2].slow_down, Some(8.0), "its own row keeps what there is");
+    }
+
     #[test]
     fn the_debt_of_each_thread_is_thinned_to_its_largest_values() {
         let record = |(at, owed_fs): (u64, i64)| SubframeRecord {
@@ -460,23 +515,8 @@ mod tests {
         };
         // 150 subframes of each thread: every second one is shown, the one with the larger debt.
         let kept = (0..300).zip([5, 1, -7, 9].into_iter().cycle()).map(record).collect();
-        let cure = CureResults {
-            units: Units::new(&UnitConfig::new(1), 2).finish(1),
-            recorded: None,
-            injected: BTreeMap::new(),
-            timer: InjectedCounts::default(),
-            activities: BTreeMap::new(),
-            subframes: (0, 0),
-            kept,
-            table: Table::default(),
-            residency: Vec::new(),
-            owed_fs: Vec::new(),
-            owed_after_dummies_fs: Vec::new(),
-            beyond_slack_fs: vec![2, 4],
-            evicted_lines: 0,
-            progress: Progress::default(),
-        };
-        let mut run = OneRun { duration_fs: 300, cure, refills: Refills::default() };
+        let mut run = one_run(300);
+        run.cure = CureResults { kept, beyond_slack_fs: vec![2, 4], ..run.cure };
         let lines = debts(&run);
         assert_eq!(
             lines.iter().map(|line| (line.thread, line.points.len())).collect::<Vec<_>>(),

@@ -19,7 +19,7 @@ pub(crate) fn summarize(facts: SimFacts, results: &Results, complete: bool) -> S
         complete,
         chip: chip(results, &cores, duration_fs),
         time,
-        levels: levels(results),
+        levels: levels(&results.cores),
         traffic: traffic(results, duration_fs, facts.machine.l2.line_octets),
         threads: threads(results, duration_fs),
         critical_path: path(results),
@@ -158,9 +158,9 @@ fn alive_fs(results: &Results, core: usize, duration_fs: u64) -> u64 {
     alive_fs
 }
 
-fn levels(results: &Results) -> Vec<LevelFigures> {
-    let sum = |of: fn(&CoreCounts) -> u64| results.cores.iter().map(of).sum::<u64>();
-    let instructions = results.instructions();
+fn levels(cores: &[CoreCounts]) -> Vec<LevelFigures> {
+    let sum = |of: fn(&CoreCounts) -> u64| cores.iter().map(of).sum::<u64>();
+    let instructions = sum(|core| core.instructions);
     let level = |name: &str, looks: u64, misses: u64| LevelFigures {
         level: name.to_owned(),
         looks,
@@ -168,14 +168,14 @@ fn levels(results: &Results) -> Vec<LevelFigures> {
         miss_ratio: share(misses, looks),
         misses_per_1000: share(misses, instructions).map(|each| each * 1e3),
     };
-    let mut found = vec![
+    // Of the program alone at each level, as its instructions are: the kernel activity has counts of its own.
+    let second = sum(|core| core.fetch_misses + core.load_misses + core.store_misses);
+    vec![
         level("L1 instructions", sum(|core| core.fetches), sum(|core| core.fetch_misses)),
         level("L1 data, reads", sum(|core| core.loads), sum(|core| core.load_misses)),
         level("L1 data, writes", sum(|core| core.stores), sum(|core| core.store_misses)),
-    ];
-    let second = results.levels.iter().find(|level| level.level == "l2");
-    found.extend(second.map(|second| level("L2", second.asked, second.missed)));
-    found
+        level("L2", second, sum(|core| core.from_memory + core.from_remote + core.upgrades)),
+    ]
 }
 
 fn traffic(results: &Results, duration_fs: u64, line_octets: u64) -> TrafficFigures {
@@ -265,9 +265,11 @@ fn warnings(facts: &SimFacts, results: &Results) -> Vec<String> {
         ));
     }
     let never = results.threads.iter().enumerate().filter(|(thread, times)| !started(*thread, times)).count();
-    if never > 0 {
-        warnings
-            .push(format!("{never} threads of the trace were never started, and their steps not simulated"));
+    match never {
+        0 => {}
+        1 => warnings.push("a thread of the trace was never started, and its steps not simulated".to_owned()),
+        _ => warnings
+            .push(format!("{never} threads of the trace were never started, and their steps not simulated")),
     }
     if results.lent_locks > 0 {
         warnings.push(format!(
@@ -283,4 +285,36 @@ fn warnings(facts: &SimFacts, results: &Results) -> Vec<String> {
         ));
     }
     warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_level_has_the_lookups_that_missed_the_first() {
+        let core = CoreCounts {
+            instructions: 500,
+            fetches: 100,
+            fetch_misses: 2,
+            loads: 60,
+            load_misses: 5,
+            stores: 40,
+            store_misses: 3,
+            from_memory: 4,
+            from_remote: 1,
+            upgrades: 1,
+            ..CoreCounts::default()
+        };
+        let found = levels(&[core, CoreCounts::default(), core]);
+        let rows: Vec<_> = found.iter().map(|level| (&*level.level, level.looks, level.misses)).collect();
+        let wanted = [
+            ("L1 instructions", 200, 4),
+            ("L1 data, reads", 120, 10),
+            ("L1 data, writes", 80, 6),
+            ("L2", 20, 12),
+        ];
+        assert_eq!(rows, wanted);
+        assert_eq!((found[3].miss_ratio, found[3].misses_per_1000), (Some(0.6), Some(12.0)));
+    }
 }

@@ -3,7 +3,7 @@
 use super::simulated;
 use crate::digest::{ClassFigures, CureSummary, SeedFigures, TIMER, TimeSlice};
 use quaver_dvfs::dvfs::CriticalPath;
-use quaver_sim::cure::CacheKind;
+use quaver_sim::cure::{BoostRule, CacheKind};
 use quaver_sim::inject::{KernelData, Spread};
 use quaver_view::{
     Axis, BarSeries, Bars, Block, Cell, Chart, Colour, Data, Document, Numbers, Quantity, Section, Series,
@@ -14,11 +14,12 @@ use quaver_view::{
 const WITHOUT: Colour = Colour::Series(1);
 const WITH: Colour = Colour::Series(0);
 
-/// Adds what became of the program's run time, what was injected, and what the controllers did.
-pub(super) fn add(document: &mut Document, cure: &CureSummary, program: &[String]) {
+/// Adds what became of the program's run time, what was injected, and what the controllers did. In the first run the kernel was
+/// active for `kernel_fs`.
+pub(super) fn add(document: &mut Document, cure: &CureSummary, program: &[String], kernel_fs: u64) {
     document.section(outcome(cure));
     if !cure.classes.is_empty() {
-        document.section(injected(cure));
+        document.section(injected(cure, kernel_fs));
     }
     if let Some(recorded) = &cure.recorded {
         document.section(super::recorded::section(recorded, program));
@@ -79,7 +80,7 @@ fn outcome(cure: &CureSummary) -> Section {
 fn configured(cure: &CureSummary) -> String {
     let config = &cure.config;
     let dvfs = config.dvfs.as_ref().map_or_else(
-        || "no DVFS".to_owned(),
+        || if config.boost.is_some() { String::new() } else { "no DVFS, ".to_owned() },
         |dvfs| {
             let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
             let policy = word(serde_json::to_value(dvfs.policy).unwrap_or_default());
@@ -89,9 +90,18 @@ fn configured(cure: &CureSummary) -> String {
                 CriticalPath::Max => "largest debt passes",
                 CriticalPath::Slack => "debt passes by slack",
             };
-            format!("DVFS ({kind}, {policy}, k = {}, {debt})", dvfs.reactivity)
+            format!("DVFS ({kind}, {policy}, k = {}, {debt}), ", dvfs.reactivity)
         },
     );
+    let budget = config.boost.map_or_else(String::new, |boost| {
+        let rule = match boost.rule {
+            BoostRule::Debt => "debt",
+            BoostRule::Sync => "Booster's SYNC",
+            BoostRule::Stack => "criticality stacks",
+            BoostRule::Stalls => "stalls",
+        };
+        format!("a power budget of {} cores by {rule}, ", boost.cores)
+    });
     let cache = match (config.cache.kind, config.cache.os_cache_sharing) {
         (CacheKind::Unified, _) => "unified L2",
         (CacheKind::OsCache, true) => "OS cache with sharing",
@@ -99,7 +109,7 @@ fn configured(cure: &CureSummary) -> String {
         (CacheKind::Prefetch, _) => "prefetch buffer",
         (CacheKind::Pinned, _) => "selective pinning",
     };
-    format!("{dvfs}, {cache}")
+    format!("{dvfs}{budget}{cache}")
 }
 
 /// The headline of a cured run: what sync jitter cost, and what the cure left of it.
@@ -114,20 +124,27 @@ pub(super) fn verdict(cure: &CureSummary, cut_short: bool) -> String {
         };
         return format!("The slow-down{of} is unknown: {why}.");
     };
-    let injected =
-        |timer: bool| cure.classes.iter().any(|one| one.injected > 0 && (one.class == TIMER) == timer);
     let (seeds, without, with) = (with.runs, Cell::Share(without.mean), Cell::Share(with.mean));
-    let injected = match [injected(false), injected(true)] {
+    let config = &cure.config;
+    let cures = config.dvfs.is_some() || config.boost.is_some() || config.cache.kind != CacheKind::Unified;
+    // Summaries of before 2026-11-29 have no time of timer interrupts, but their class.
+    let timer = cure.classes.iter().any(|one| one.injected > 0 && one.class == TIMER);
+    let injected = match [cure.injected_fs != [0, 0], cure.timer_fs != [0, 0] || timer] {
+        [false, false] if !cures => return "Nothing was injected, and there is no cure.".to_owned(),
         [false, false] => {
-            return format!("Nothing was injected; the cure alone changes the run time{of} by {with}.");
+            let of = if cut_short { format!(" ({})", of.trim_start()) } else { String::new() };
+            return format!("Nothing was injected; the cure alone changes the run time by {with}{of}.");
         }
         [true, false] => "sync jitter",
         [false, true] => "timer interrupts",
         [true, true] => "sync jitter and timer interrupts",
     };
     let seeds = if seeds == 1 { "one seed".to_owned() } else { format!("means of {seeds} seeds") };
+    if !cures {
+        return format!("Slow-down by {injected}{of}: {without} ({seeds}). There is no cure.");
+    }
     let but = not_the_cures(cure.injected_fs).unwrap_or_default();
-    format!("Slow-down{of} by {injected}: {without} without the cure, {with} with it ({seeds}).{but}")
+    format!("Slow-down by {injected}{of}: {without} without the cure, {with} with it ({seeds}).{but}")
 }
 
 /// That the runs with the cure had other jitter to cure than those without it: less than nine tenths as much, or more than ten
@@ -150,7 +167,7 @@ fn measured(cure: &CureSummary) -> Vec<Text> {
     let frames = &cure.config.frames;
     if let (Some(warm_up), Some(ideal)) = (cure.warm_up_fs, cure.ideal_fs) {
         let why = if cure.warm_up_shortened {
-            let whole_ns = frames.warm_up_subframes * frames.subframe_ns;
+            let whole_ns = frames.warm_up_subframes.saturating_mul(frames.subframe_ns);
             format!(
                 "{} of the run, because {} subframes would be {}",
                 Cell::Share(frames.warm_up_permille as f64 / 1e3),
@@ -174,7 +191,7 @@ fn measured(cure: &CureSummary) -> Vec<Text> {
     match cure.kernel_epochs {
         _ if cure.config.injection.is_none() => {}
         Some(epochs) => said.push(text!(
-            "Injected jitter ran {} epochs of traced kernel code, which also evict cache lines.",
+            "Injected jitter runs traced kernel code (a library of {} epochs), which also evicts cache lines.",
             Cell::Count(epochs)
         )),
         None => said.push(
@@ -200,16 +217,25 @@ fn seeds(cure: &CureSummary) -> Table {
     table
 }
 
-fn injected(cure: &CureSummary) -> Section {
-    let columns = ["class", "occasions", "injected", "time", "mean", "detected late", "detected time"];
+fn injected(cure: &CureSummary, kernel_fs: u64) -> Section {
+    let columns = ["class", "occasions", "injected", "drawn", "mean", "detected late", "detected time"];
     let mut table = Table::new(columns);
     cure.classes.iter().for_each(|class| {
         table.row(class_cells(class));
     });
     let mut section = Section::new("injected", "Injected and detected jitter")
         .link("Injected jitter")
-        .note("first seed, with the cure; injected: kernel time by class; detected: jitter measured by the units")
+        .note("first seed, with the cure; drawn: kernel time as the file says; detected: jitter measured by the units")
         .with(table);
+    let drawn_fs: u64 = cure.classes.iter().map(|class| class.injected_fs).sum();
+    if drawn_fs > 0 && cure.kernel_epochs.is_some() {
+        section.push(note(text!(
+            "The kernel was active for {}, {} of what was drawn. Epochs were chosen by their time on an unused core; in the run they take \
+             more or less, by what is in the caches.",
+            simulated(kernel_fs),
+            Cell::Share(kernel_fs as f64 / drawn_fs as f64)
+        )));
+    }
     units(cure).into_iter().for_each(|words| {
         section.push(note(words));
     });
@@ -436,9 +462,13 @@ fn over_time(cure: &CureSummary) -> Vec<Chart> {
         x: ends(slices),
         y: slices.iter().chain(slices.last()).map(of).collect(),
     };
+    // A subframe that ends in a slice began before it; so a slice in which none ended belongs to the next.
+    let ended = |slices: &[TimeSlice]| -> Vec<TimeSlice> {
+        slices.iter().filter(|slice| slice.subframes > 0).copied().collect()
+    };
     let mut charts = Vec::new();
-    let lost = |slice: &TimeSlice| slice.lost_fs as f64 / slice.subframes.max(1) as f64 / 1e6;
-    let (without, with) = (&cure.over_time_without, &cure.over_time);
+    let lost = |slice: &TimeSlice| slice.lost_fs as f64 / slice.subframes as f64 / 1e6;
+    let (without, with) = (&ended(&cure.over_time_without), &ended(&cure.over_time));
     if without.iter().chain(with).any(|slice| slice.lost_fs > 0) {
         let mut plot = Xy::new(axis(), Axis::linear("jitter of a subframe, mean", Quantity::Duration));
         for (name, slices, colour) in [("without cure", without, WITHOUT), ("with cure", with, WITH)] {
@@ -453,8 +483,8 @@ fn over_time(cure: &CureSummary) -> Vec<Chart> {
         && most > least
         && !with.is_empty()
     {
-        let ended = || with.iter().filter(|slice| slice.subframes > 0);
-        let (x, y) = (ended().map(|slice| slice.end_fs as f64 / 1e6), ended().map(|slice| slice.factor));
+        let (x, y) =
+            (with.iter().map(|slice| slice.end_fs as f64 / 1e6), with.iter().map(|slice| slice.factor));
         let line = Data::Line { x: x.collect(), y: y.collect(), marks: false };
         let plot = Xy::new(axis(), Axis::linear("f/f0", Quantity::Number).range(*least, *most))
             .with(Series::new("frequency", WITH, line))

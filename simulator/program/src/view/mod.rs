@@ -62,7 +62,8 @@ pub fn document(input: &SimInput<'_>) -> Document {
     document.incomplete = !summary.complete;
     tiles(&mut document, summary);
     if let Some(cure) = &summary.cure {
-        cure::add(&mut document, cure, &summary.facts.program);
+        let kernel_fs = summary.time.iter().find(|part| part.part == "kernel").map_or(0, |part| part.time_fs);
+        cure::add(&mut document, cure, &summary.facts.program, kernel_fs);
     }
     document.section(time(summary)).section(cores(summary)).section(caches(summary));
     document.section(threads(summary, input.lanes));
@@ -264,6 +265,7 @@ fn caches(summary: &SimSummary) -> Section {
         ]);
     }
     let (traffic, count) = (&summary.traffic, Cell::Count);
+    let kernel = summary.cure.as_ref().is_some_and(|cure| !cure.activities.is_empty());
     let coherence = text!(
         "Coherence: {} cache-to-cache transfers, {} fills from memory, {} upgrades (S to M), {} invalidations, {} \
          downgrades.",
@@ -274,16 +276,21 @@ fn caches(summary: &SimSummary) -> Section {
         count(traffic.downgrades)
     );
     let memory = text!(
-        "Directory recalls: {}. DRAM: {} reads, {} writes, {} GB/s.",
+        "Directory recalls: {}. DRAM: {} reads, {} writes, {} GB/s{}.",
         count(traffic.recalls),
         count(traffic.memory_reads),
         count(traffic.memory_writes),
-        Cell::Figure(traffic.memory_gb_per_s)
+        Cell::Figure(traffic.memory_gb_per_s),
+        if kernel { ", kernel activity included" } else { "" }
     );
     let used = used(summary);
     Section::new("caches", "Caches and DRAM")
         .link("Caches")
-        .note("all cores together; MPKI: misses per 1000 instructions")
+        .note(if kernel {
+            "the program's accesses, all cores together; MPKI: misses per 1000 instructions"
+        } else {
+            "all cores together; MPKI: misses per 1000 instructions"
+        })
         .with(table)
         .with(Block::Note(coherence))
         .with(Block::Note(memory))

@@ -1,4 +1,7 @@
 use super::*;
+use crate::digest::{ClassFigures, CureRuns, CureSummary, TimeSlice};
+use quaver_sim::cure::{BoostConfig, BoostRule, CureConfig};
+use quaver_sim::inject::Spread;
 use quaver_view::{plain, write_html};
 
 fn drawn(summary: &SimSummary, speed: Option<SimSpeed>) -> Document {
@@ -47,6 +50,94 @@ fn a_cure_is_not_praised_for_lateness_that_did_not_come() {
     let said = cure::not_the_cures([2 * ms, 16 * ms]).unwrap();
     assert!(said.contains("2.00 ms were injected at waits with it and 16.0 ms without it"), "{said}");
     assert!(cure::not_the_cures([16 * ms, 2 * ms]).is_some());
+}
+
+fn cured(config: CureConfig, without: f64, with: f64) -> CureSummary {
+    let runs = CureRuns {
+        config,
+        kernel_epochs: Some(117),
+        recorded: None,
+        ideal: None,
+        ideal_in_cache: None,
+        seeds: Vec::new(),
+        second_level: None,
+    };
+    let spread = |mean| Some(Spread { min: mean, mean, max: mean, runs: 2 });
+    CureSummary { slow_down: spread(with), slow_down_without: spread(without), ..runs.summarize() }
+}
+
+#[test]
+fn the_head_of_a_cured_run_speaks_of_all_seeds_and_of_no_cure_where_there_is_none() {
+    let dvfs = CureConfig { dvfs: Some(Default::default()), ..CureConfig::default() };
+    let said = |config: &CureConfig, injected_fs: [u64; 2], timer_fs: [u64; 2]| {
+        let summary = CureSummary { injected_fs, timer_fs, ..cured(config.clone(), 0.2, 0.1) };
+        cure::verdict(&summary, false)
+    };
+    assert_eq!(
+        said(&dvfs, [0, 1_000_000], [0, 0]),
+        "Slow-down by sync jitter: 20.0 % without the cure, 10.0 % with it (means of 2 seeds). 0 ns were injected at waits with it and \
+         1.00 ns without it: not all of the difference is the cure's."
+    );
+    assert!(
+        said(&dvfs, [0, 0], [7, 7]).starts_with("Slow-down by timer interrupts: 20.0 % without the cure")
+    );
+    let cut = |injected_fs| {
+        let summary = CureSummary { injected_fs, ..cured(dvfs.clone(), 0.2, 0.1) };
+        cure::verdict(&summary, true)
+    };
+    let of = "of what is whole of a trace that was cut short";
+    assert!(cut([5, 5]).starts_with(&format!("Slow-down by sync jitter {of}: 20.0 %")), "{}", cut([5, 5]));
+    assert_eq!(
+        cut([0, 0]),
+        format!("Nothing was injected; the cure alone changes the run time by 10.0 % ({of}).")
+    );
+    let none = CureConfig::default();
+    assert_eq!(
+        said(&none, [5, 5], [0, 0]),
+        "Slow-down by sync jitter: 20.0 % (means of 2 seeds). There is no cure."
+    );
+    assert_eq!(said(&none, [0, 0], [0, 0]), "Nothing was injected, and there is no cure.");
+    let boost = CureConfig { boost: Some(BoostConfig::new(BoostRule::Sync)), ..CureConfig::default() };
+    assert!(said(&boost, [5, 5], [0, 0]).ends_with("10.0 % with it (means of 2 seeds)."));
+}
+
+#[test]
+fn a_page_says_who_has_the_power_budget_and_draws_nothing_where_no_subframe_ended() {
+    let boost = CureConfig {
+        boost: Some(BoostConfig::new(BoostRule::Sync)),
+        injection: Some(Default::default()),
+        ..CureConfig::default()
+    };
+    let slice = |end_fs, subframes, lost_fs| TimeSlice {
+        end_fs,
+        subframes,
+        lost_fs,
+        most_lost_fs: lost_fs,
+        factor: 1.0,
+    };
+    let over_time = vec![slice(1_000_000_000, 0, 0), slice(2_000_000_000, 2, 6_000_000)];
+    let mut summary = fixture::summary();
+    let class = ClassFigures {
+        class: "broadcast-wait".to_owned(),
+        drawn: 100,
+        injected: 1,
+        injected_fs: 50_000_000_000,
+        found: 0,
+        found_ns: 0,
+    };
+    summary.cure = Some(CureSummary { over_time, classes: vec![class], ..cured(boost, 0.2, 0.1) });
+    summary
+        .time
+        .iter_mut()
+        .filter(|part| part.part == "kernel")
+        .for_each(|part| part.time_fs = 20_000_000_000);
+    let page = plain(&drawn(&summary, None));
+    assert!(page.contains("a power budget of 4 cores by Booster's SYNC, unified L2; 0 seeds"), "{page}");
+    assert!(page.contains("The kernel was active for 20.0 µs, 40.0 % of what was drawn."), "{page}");
+    assert!(page.contains("runs traced kernel code (a library of 117 epochs)"), "{page}");
+    let document = drawn(&summary, None);
+    let chart = format!("{:?}", document.sections.iter().find(|section| section.id == "cure"));
+    assert!(chart.contains("x: Numbers([0.0, 2000.0]), y: Numbers([3.0, 3.0])"), "{chart}");
 }
 
 #[test]

@@ -28,7 +28,15 @@ impl Default for Evictions {
 impl Evictions {
     /// The jitter that so many evicted lines are taken for, femtoseconds.
     pub fn lost_fs(&self, lines: u64) -> u64 {
-        (lines as f64 * self.memory_ns * 1e6 / f64::from(self.banks.max(1))).round() as u64
+        (lines as f64 * self.memory_ns * 1e6 / f64::from(self.banks)).round() as u64
+    }
+
+    fn fault(&self) -> Option<(&'static str, &'static str)> {
+        match () {
+            () if !(0.0..=1e6).contains(&self.memory_ns) => Some(("evictions.memory_ns", "0 to 1e6")),
+            () if self.banks == 0 => Some(("evictions.banks", "at least 1")),
+            () => None,
+        }
     }
 }
 
@@ -108,7 +116,8 @@ impl CureConfig {
         let dvfs = self.dvfs.as_ref();
         let table = dvfs.and_then(|dvfs| dvfs.table.fault()).map(|fault| ("dvfs.table", fault));
         let subframe_ns = self.frames.subframe_ns;
-        injection.or(table).or_else(|| self.cache.fault()).or_else(|| match () {
+        let evictions = || self.evictions.and_then(|evictions| evictions.fault());
+        injection.or(table).or_else(|| self.cache.fault()).or_else(evictions).or_else(|| match () {
             () if !(1..=64).contains(&self.entries) => Some(("entries", "1 to 64")),
             () if !(1_000..=1_000_000_000).contains(&subframe_ns) => {
                 Some(("frames.subframe_ns", "1000 to 1000000000"))

@@ -234,18 +234,20 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
     }
 
     fn critical_path(&self) -> CriticalPath {
-        if self.threads.all_ended() {
+        let mut path = if self.threads.all_ended() {
             self.record.longest().clone()
         } else {
             self.record.so_far(self.threads.under_way(self.now_fs))
-        }
+        };
+        path.threads_fs.resize(self.threads.times.len(), 0);
+        path
     }
 
     /// What was counted.
     pub fn results(&self) -> Results {
         let duration_fs = self.record.last_fs();
-        let cores: Vec<_> =
-            self.cores.iter().zip(&self.places).map(|(core, place)| place.counts(core)).collect();
+        let critical_path = self.critical_path();
+        let (cores, threads) = self.so_far(duration_fs.max(critical_path.total_fs()));
         let kernel: Vec<_> =
             self.cores.iter().zip(&self.places).map(|(core, place)| place.kernel_counts(core)).collect();
         let stacks = cores.iter().zip(&self.places).map(|(counts, place)| TimeStack {
@@ -263,12 +265,12 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
             levels: levels(&cores, &kernel, self.chip.memory.reads),
             cores,
             kernel,
-            threads: self.threads.times.clone(),
+            threads,
             coherence: self.chip.counts,
             memory_reads: self.chip.memory.reads,
             memory_writes: self.chip.memory.writes,
             network: self.chip.network.counts(),
-            critical_path: self.critical_path(),
+            critical_path,
             lent_locks: self.threads.lent,
             second_level: self.second_level_counts(),
             intervals: intervals.to_vec(),

@@ -5,7 +5,7 @@ use crate::core::{Core, Doing};
 use crate::error::SimulationError;
 use crate::feed::Feed;
 use crate::hooks::{Event, Hooks, Moment, Orders};
-use crate::statistics::{CoreCounts, IntervalKind};
+use crate::statistics::{CoreCounts, IntervalKind, ThreadTimes};
 use quaver_trace::step::{Step, Steps, Sync, Thread};
 use std::collections::VecDeque;
 
@@ -206,6 +206,22 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
         Ok(())
     }
 
+    /// What cores and threads did until `end_fs`; what is under way when a run is left is part of it.
+    pub(super) fn so_far(&self, end_fs: u64) -> (Vec<CoreCounts>, Vec<ThreadTimes>) {
+        let mut threads = self.threads.times_by(end_fs);
+        let each = self.cores.iter().zip(&self.places).map(|(core, place)| {
+            let mut counts = place.counts(core);
+            if let Some(thread) = place.thread {
+                let kernel_fs = place.held_fs + place.kernel_by_fs(end_fs) - place.kernel_fs;
+                let busy_fs = end_fs.saturating_sub(place.since_fs + kernel_fs);
+                counts.busy_fs += busy_fs;
+                threads[thread].ran(busy_fs, &counts, &place.before);
+            }
+            counts
+        });
+        (each.collect(), threads)
+    }
+
     fn ready(&mut self, thread: usize, ready_fs: u64) {
         let index = thread % self.cores.len();
         let place = &mut self.places[index];
@@ -231,10 +247,7 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
             let busy_fs = (self.now_fs - place.since_fs).saturating_sub(place.held_fs);
             core.counts_mut().busy_fs += busy_fs;
             let (counts, times) = (core.counts(), &mut self.threads.times[thread]);
-            times.busy_fs += busy_fs;
-            times.instructions += counts.instructions - place.before.instructions;
-            times.from_memory += counts.from_memory - place.before.from_memory;
-            times.from_remote += counts.from_remote - place.before.from_remote;
+            times.ran(busy_fs, counts, &place.before);
             let what = IntervalKind::Runs { core: index as u32, thread: thread as u32 };
             self.record.interval(place.since_fs, self.now_fs, what);
             core.idle();

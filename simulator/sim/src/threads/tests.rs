@@ -117,7 +117,7 @@ fn who_waits_for_what_is_said() {
     threads.step(Thread(0), Sync::Join { thread: Thread(1) }, 0, &mut in_time).unwrap();
     assert_eq!(
         threads.stuck(3_000_000_000).to_string(),
-        "the replay is stuck at 3 us of simulated time: thread 0 waits for the end of thread 1; \
+        "the replay is stuck at 3000 ns of simulated time: thread 0 waits for the end of thread 1; \
          thread 1 waits for the lock at 0x8, which thread 0 holds"
     );
     for (sync, said) in [

@@ -249,3 +249,46 @@ fn time_won_in_the_subframe_under_way_is_no_debt_any_more() {
     compensator.woken(&wakeup(0, 1, 950, 12, false), &SoFar::default(), &SoFar::default());
     assert_eq!(owed_us(&compensator), [82, 100]);
 }
+
+/// Threads that meet at a barrier in each round, and are joined in the end: how much later than in time the program ended,
+/// and what the rule says, microseconds. `late` is of rounds by threads; thread `slow` works 900 µs a round, the others 300.
+fn at_barriers(rule: CriticalPath, slow: usize, late: &[[u64; 3]]) -> [u64; 2] {
+    let mut compensator = owing(rule, &[0, 0, 0]);
+    let work_us = |thread: usize| if thread == slow { 900 } else { 300 };
+    let mut at_us = 330;
+    for late_us in late {
+        let came_us: Vec<u64> = (0..3).map(|thread| at_us + late_us[thread] + work_us(thread)).collect();
+        let opened_us = *came_us.iter().max().unwrap();
+        let last = came_us.iter().position(|came| *came == opened_us).unwrap();
+        let so_far = |thread: usize| SoFar {
+            own_ns: work_us(thread) * US,
+            blocked_ns: (opened_us - came_us[thread]) * US,
+            lost_ns: late_us[thread] * US,
+        };
+        for thread in (0..3).filter(|thread| *thread != last) {
+            let waited_us = opened_us - came_us[thread];
+            let wakeup = wakeup(thread as u32, last as u32, opened_us, waited_us, true);
+            compensator.woken(&wakeup, &so_far(thread), &so_far(last));
+        }
+        for thread in 0..3 {
+            let SoFar { own_ns, blocked_ns, lost_ns } = so_far(thread);
+            let (begin_ns, end_ns) = (at_us * US, opened_us * US);
+            let subframe = subframe(thread as u32, 0, 0);
+            compensator.ended(&Subframe { begin_ns, end_ns, own_ns, blocked_ns, lost_ns, ..subframe });
+        }
+        at_us = opened_us;
+    }
+    let in_time_us = 330 + 900 * late.len() as u64;
+    [at_us - in_time_us, compensator.finish().lost_ns / US]
+}
+
+#[test]
+fn lateness_within_the_slack_before_a_thread_that_always_comes_last_is_no_loss_of_the_program() {
+    let [never_last, always_last] = [[[100, 0, 50]; 20], [[0, 40, 0]; 20]];
+    for (late, lost_us, by_max_us) in [(never_last, 0, 2_000), (always_last, 800, 800)] {
+        assert_eq!(at_barriers(CriticalPath::Slack, 1, &late), [lost_us; 2]);
+        assert_eq!(at_barriers(CriticalPath::Max, 1, &late), [lost_us, by_max_us]);
+    }
+    // So late that it comes last: 700 µs are 100 more than the others' slack.
+    assert_eq!(at_barriers(CriticalPath::Slack, 1, &[[700, 0, 0], [0, 0, 0], [0, 30, 0]]), [130; 2]);
+}

@@ -152,11 +152,12 @@ fn simulated(summary: &PaperSummary, suite: Suite) -> [Option<f64>; 3] {
 }
 
 fn sizes(summary: &PaperSummary) -> Exhibit {
-    let mut table = Table::new(["program", "late", "mean", "above 200 µs", "max"]);
+    let mut table = Table::new(["program", "late", "mean", "above 200 µs", "at most"]);
     for one in &summary.programs {
         let count = |from_ns: f64| -> u64 {
             one.distribution.iter().filter(|bin| bin.from_ns >= from_ns).map(|bin| bin.count).sum()
         };
+        // The end of the last bin.
         let largest = one.distribution.iter().map(|bin| bin.to_ns).reduce(f64::max);
         table.row([
             called(one),
