@@ -252,6 +252,11 @@ impl<'a> Life<'a> {
         self.wakes_in(event).any(|wake| Wakeup::from_aux(wake.aux).context == WakeContext::Timer)
     }
 
+    /// Whether its wake-ups are recorded.
+    pub(crate) const fn has_wake_ups(&self) -> bool {
+        !self.wakes.is_empty()
+    }
+
     /// Whether its wake-up by another CPU reached this one in an interrupt.
     pub(crate) fn was_queued_in(&self, event: &EventRecord) -> bool {
         self.wakes_in(event).any(|wake| wake.detail == QUEUED)

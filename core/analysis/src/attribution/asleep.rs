@@ -8,7 +8,7 @@
 use super::actor::{Absence, ActorState, Life, Span, lives};
 use super::causes::{CauseKey, Detail, HolderState};
 use super::naming::Namer;
-use super::stack_signs::{DISK, KERNEL_LOCK, RECLAIM};
+use super::stack_signs::{CHILD, DISK, KERNEL_LOCK, RECLAIM};
 use super::timeline::{Level, start_of};
 use quaver_abi::record::{EventKind, EventRecord, OffCpu, Sleep, SleepObject, WakeContext, Wakeup};
 use std::collections::{BTreeMap, BTreeSet};
@@ -155,6 +155,9 @@ impl Question<'_, '_> {
             || self.namer.shows(frames, DISK)
         {
             return CauseKey::new("disk", Detail::Function("wait for a disk or file system in", place));
+        }
+        if self.namer.shows(&[place], CHILD) {
+            return CauseKey::new("peer-wait", Detail::Awaited("another process", waker));
         }
         if self.namer.shows(frames, KERNEL_LOCK) {
             return CauseKey::new("kernel-wait", Detail::Ended("lock of the kernel in", place, waker));

@@ -121,6 +121,12 @@ const WAITS_FOR_MORE: CauseKey =
 /// A packet that enters a socket wakes who sleeps for it within this time.
 const PROMPT_NS: i64 = 50_000;
 
+/// Whether a packet that entered the socket at `at` did not end a sleep of a thread whose wake-ups are recorded.
+fn sleeps_on(life: &Life<'_>, span: &Span, at: i64) -> bool {
+    let unseen = span.state == ActorState::Asleep && span.absence.wake.is_none();
+    unseen && life.has_wake_ups() && span.end_ns.saturating_sub(at) > PROMPT_NS
+}
+
 const LEVELS: [Level; 3] = [Level::Nmi, Level::Interrupt, Level::Softirq];
 
 impl<'a> Engine<'a> {
@@ -136,8 +142,8 @@ impl<'a> Engine<'a> {
     }
 
     /// The receiver's part. While a packet lies in its socket, its sleep is a wake-up that has not happened yet. A poll that
-    /// began later did not ask for that packet: it would have ended at once. A receive call that takes several packets and
-    /// sleeps behind one waits for the rest.
+    /// began later did not ask for that packet: it would have ended at once. Nor did one that sleeps on without a wake-up, where
+    /// those of the thread are recorded. A receive call that takes several packets and sleeps behind one waits for the rest.
     pub(crate) fn receiver(&mut self, ask: Ask, actor: &Actor, life: Option<&Life<'_>>, queued: Queued) {
         let thread = life.map(|life| life.thread);
         each_span(self.namer, ask, life, |mut span| {
@@ -150,7 +156,9 @@ impl<'a> Engine<'a> {
             let left_ns = span.absence.left_ns;
             let slept_behind = |at: i64| left_ns.saturating_sub(at) > RACE_NS;
             reason = reason.or(match (span.absence.reason, queued) {
-                (OffCpu::Polling, Queued::Since(at) | Queued::Batched(at)) if slept_behind(at) => {
+                (OffCpu::Polling, Queued::Since(at) | Queued::Batched(at))
+                    if slept_behind(at) || life.is_some_and(|life| sleeps_on(life, &span, at)) =>
+                {
                     Some(NOT_READING)
                 }
                 // It has the packet, and does not return.

@@ -1,5 +1,6 @@
 //! How long page faults last. Their end cannot be traced: a fault takes the usual cost of one, or lasts until the next where
-//! that follows soon, or as long as samples of its thread show.
+//! that follows soon, or as long as samples of its thread show. A program that computes has faults in a row too, so the next
+//! ends the one before only if samples do not mostly find something else.
 //!
 //! A fault's stretch ends where the thread must have left it: at its next fault, at a border of a long system call, or where it
 //! leaves the CPU. A sample in a fault says that it lasted until then. Most faults end between two samples, so stretches of one
@@ -15,6 +16,9 @@ use std::collections::BTreeMap;
 const SOON: i64 = 4;
 /// Fewer samples in faults say nothing of others of that length.
 const FEWEST_SAMPLES: u32 = 3;
+/// Faults in a row are judged by the samples in all stretches up to this length: the interrupt of a sample makes its stretch
+/// longer.
+const ROW_NS: i64 = SAMPLE_PERIOD_NS as i64 / 16;
 /// Nothing runs longer than this without a sample.
 const LONGEST_SILENCE_NS: i64 = SAMPLE_PERIOD_NS as i64 + SAMPLE_PERIOD_NS as i64 / 10;
 /// Functions of the kernel, by architecture, below which a thread is in a page fault.
@@ -31,6 +35,8 @@ pub(crate) struct Faults {
 struct Stretch {
     start_ns: i64,
     end_ns: i64,
+    /// Whether the next fault ends it, and follows soon.
+    in_row: bool,
     /// Until when a record or a sample shows the fault, or its usual cost lasts.
     shown_until_ns: i64,
     /// Until when it lasted, by others of that length too.
@@ -64,6 +70,7 @@ impl Faults {
             by_thread.insert(life.thread, stretches(life, &marks, cost_ns));
         }
         let mut faults = Self { by_thread };
+        faults.judge_rows();
         faults.judge_by_length();
         faults
     }
@@ -71,6 +78,20 @@ impl Faults {
     /// Whether the receiver had no page fault at all.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_thread.values().all(Vec::is_empty)
+    }
+
+    /// Lets faults in a row last until the next, unless most samples between find the thread elsewhere.
+    fn judge_rows(&mut self) {
+        let short = self.by_thread.values().flatten().filter(|stretch| stretch.length_ns() <= ROW_NS);
+        let (samples, in_fault) =
+            short.fold((0, 0), |(samples, inside), one| (samples + one.samples, inside + one.in_fault));
+        if samples >= FEWEST_SAMPLES && in_fault * 2 < samples {
+            return;
+        }
+        for stretch in self.by_thread.values_mut().flatten().filter(|stretch| stretch.in_row) {
+            stretch.shown_until_ns = stretch.end_ns;
+            stretch.fault_until_ns = stretch.end_ns;
+        }
     }
 
     /// Lets stretches of a length whose samples are mostly in faults be faults to their ends, as far as they were heard.
@@ -105,9 +126,13 @@ impl Faults {
 }
 
 impl Stretch {
+    fn length_ns(&self) -> i64 {
+        self.end_ns - self.start_ns
+    }
+
     /// Order of length: powers of two.
     fn order(&self) -> u32 {
-        u64::try_from(self.end_ns - self.start_ns).unwrap_or(0).checked_ilog2().unwrap_or(0)
+        u64::try_from(self.length_ns()).unwrap_or(0).checked_ilog2().unwrap_or(0)
     }
 }
 
@@ -134,11 +159,11 @@ fn stretches(life: &Life<'_>, marks: &Marks, cost_ns: i64) -> Vec<Stretch> {
         // Where nothing is recorded of it, nobody knows how long it ran.
         let left = life.left_after(start_ns).unwrap_or(usual_end_ns);
         let end_ns = next.min(border).min(left.max(usual_end_ns)).max(start_ns);
-        let soon = next == end_ns && next - start_ns <= SOON * cost_ns && usual_end_ns > start_ns;
-        let shown_until_ns = if soon { next } else { usual_end_ns.min(end_ns) };
+        let shown_until_ns = usual_end_ns.min(end_ns);
         let stretch = Stretch {
             start_ns,
             end_ns,
+            in_row: next == end_ns && next - start_ns <= SOON * cost_ns && usual_end_ns > start_ns,
             shown_until_ns,
             fault_until_ns: shown_until_ns,
             heard_until_ns: start_ns,
@@ -178,8 +203,8 @@ fn is_in_fault(sample: &EventRecord, names: &Names) -> bool {
     kernel.into_iter().flatten().any(|name| IN_FAULT.contains(&name.as_str()))
 }
 
-/// Usual cost of one page fault, learned: the median distance of successive faults nearer than 20 µs (touching fresh
-/// pages in a row does little else); 1 µs where there are no such faults.
+/// Usual cost of one page fault, learned: the 10th percentile of the distances of successive faults nearer than 20 µs, since a
+/// program that computes between its faults makes most of them longer; 1 µs where there are no such faults.
 fn usual_cost_ns(lives: &[Life<'_>]) -> i64 {
     let mut gaps: Vec<i64> = Vec::new();
     for life in lives {
@@ -189,5 +214,6 @@ fn usual_cost_ns(lives: &[Life<'_>]) -> i64 {
             previous = Some(instant);
         }
     }
-    quaver_arrivals::distribution::median(&mut gaps).unwrap_or(1_000)
+    gaps.sort_unstable();
+    gaps.get(gaps.len() / 10).copied().unwrap_or(1_000)
 }

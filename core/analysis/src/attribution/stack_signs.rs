@@ -12,8 +12,10 @@ pub(super) const DISK: u8 = 2;
 pub(super) const KERNEL_LOCK: u8 = 4;
 /// The scheduler, waiting in general, or the recording.
 const SCHEDULER: u8 = 8;
+/// A child made by vfork is waited for, until it ends or starts a program.
+pub(super) const CHILD: u8 = 16;
 
-const PARTS: [(u8, &[&str]); 3] = [
+const PARTS: [(u8, &[&str]); 4] = [
     (RECLAIM, &["reclaim", "shrink_", "swap", "compact_zone", "mem_cgroup_handle_over_high"]),
     (
         DISK,
@@ -31,6 +33,7 @@ const PARTS: [(u8, &[&str]); 3] = [
         ],
     ),
     (KERNEL_LOCK, &["rwsem_down", "mutex_lock", "percpu_down", "rtlock", "rt_mutex"]),
+    (CHILD, &["kernel_clone", "wait_for_vfork_done"]),
 ];
 
 const SCHEDULER_PREFIXES: [&str; 14] = [

@@ -31,8 +31,10 @@ const POINTS: usize = 200;
 const LEAST_ON_SCHEDULE: f64 = 0.6;
 /// ... or half of them come within this part of it, which no other stream does, ...
 const NEAR: f64 = 50.0;
-/// ... and more than so many slots are used.
+/// ... and more than so many slots are used, ...
 const LEAST_USED: f64 = 0.5;
+/// ... or so many where half of the distances are whole periods within [`NEAR`], as chance makes one of 25.
+const LEAST_USED_ON_GRID: f64 = 0.2;
 /// Fewer packets tell no period.
 const LEAST_PACKETS: usize = 8;
 
@@ -67,6 +69,8 @@ pub(crate) struct Pace {
     pub(crate) used_share: f64,
     /// Median distance of the packets' lateness from what is typical.
     scatter_ns: i64,
+    /// Whether half of the distances from packet to packet are whole periods.
+    on_grid: bool,
 }
 
 impl Pace {
@@ -76,9 +80,9 @@ impl Pace {
         (self.on_schedule_share >= LEAST_ON_SCHEDULE || near) && self.fills_slots()
     }
 
-    /// A period so short that most slots are empty fits any stream.
+    /// A period so short that most slots are empty fits any stream, unless its packets keep to its slots.
     fn fills_slots(&self) -> bool {
-        self.used_share > LEAST_USED
+        self.used_share > if self.on_grid { LEAST_USED_ON_GRID } else { LEAST_USED }
     }
 }
 
@@ -178,7 +182,18 @@ fn refine(arrivals: &Arrivals<'_>, guess_ns: f64, tolerance_ns: &impl Fn(f64) ->
         on_schedule_share: on_schedule as f64 / lateness.len().max(1) as f64,
         used_share: numbers as f64 / (numbers as f64 + skipped.max(0.0)),
         scatter_ns: median(&mut lateness)?,
+        on_grid: on_grid(arrivals, period_ns),
     })
+}
+
+/// Whether half of the distances between packets that follow each other are whole periods, one at least.
+fn on_grid(arrivals: &Arrivals<'_>, period_ns: f64) -> bool {
+    let distances = distances(arrivals, 1);
+    let whole = distances.iter().filter(|distance| {
+        let periods = **distance as f64 / period_ns;
+        periods > 0.5 && (periods - periods.round()).abs() * NEAR <= 1.0
+    });
+    whole.count() * 2 > distances.len()
 }
 
 /// Slots without a packet, where each part keeps its own period.

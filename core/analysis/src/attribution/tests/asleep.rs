@@ -154,6 +154,23 @@ fn a_poll_that_began_behind_a_queued_packet_did_not_ask_for_it() {
 }
 
 #[test]
+fn a_poll_that_no_wake_up_ends_did_not_ask_for_the_packet_in_the_socket() {
+    // A thread that the kernel hides had the CPU when the timer ended the poll, so that wake-up was not recorded.
+    let analyzed = |recorded: bool| {
+        let earlier = [wakeup(RECEIVER, START_NS - 1_000, WakeContext::Stream, 0)];
+        let mut run = run_with(OffCpu::Polling, if recorded { &earlier } else { &[] });
+        run.receiver.foreign = true;
+        let analysis = analyze(&run);
+        let first = causes(&analysis)[0];
+        (first.0.to_owned(), first.1.to_owned(), first.2)
+    };
+    let row = |source: &str, name: &str| (source.to_owned(), name.to_owned(), BACK - reading(50));
+    let slept = row("own-sleep", "receiver slept while packets were in its socket");
+    assert_eq!(analyzed(true), slept);
+    assert_eq!(analyzed(false), row("cfs-preempt", "thread hog (normal)"), "no wake-up of it is recorded");
+}
+
+#[test]
 fn a_receive_call_that_takes_several_packets_waits_for_the_last() {
     let analyzed = |batched: bool, reason: OffCpu| {
         // It slept before the packets of the window came, has the first, and sleeps again.
@@ -500,6 +517,10 @@ fn a_sync_waits_for_a_disk_and_what_is_waited_for_gives_the_name() {
     assert_eq!(named("wait_for_completion", "ext4_sync_fs"), flush);
     let moved = row("kernel-wait", "wait in the kernel in affine_move_task");
     assert_eq!(named("wait_for_completion", "affine_move_task"), moved);
+    let child = row("peer-wait", "receiver waited for another process");
+    assert_eq!(named("wait_for_completion", "kernel_clone"), child);
+    let copied = row("kernel-wait", "lock of the kernel in rwsem_down_write_slowpath");
+    assert_eq!(named("rwsem_down_write_slowpath", "kernel_clone"), copied);
 }
 
 #[test]

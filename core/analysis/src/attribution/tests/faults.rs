@@ -93,3 +93,24 @@ fn a_silence_is_no_part_of_a_fault() {
     let (without, _) = times(&run);
     assert!(faults - without >= heard - silent - 2 * APART, "{faults} {without}");
 }
+
+/// The receiver has faults for [`LENGTH`], two each 10 µs: the second follows after 2 µs, and the next after 8 µs of work.
+fn computing(kernel: u32) -> PacketRun {
+    let mut run = touching(kernel, COMPUTES);
+    run.events.retain(|event| event.kind != EventKind::PageFault as u8);
+    run.events.extend((0..LENGTH / 10_000).flat_map(|number| {
+        let at = from() + number * 10_000;
+        [fault(at), fault(at + 2_000)]
+    }));
+    run
+}
+
+#[test]
+fn a_program_that_computes_between_frequent_faults_is_not_in_them() {
+    let (faults, code) = times(&computing(NO_STACK));
+    // 2 us for each of two faults in 10 us.
+    assert!(faults <= LENGTH / 10 * 4, "{faults}");
+    assert!(code >= LENGTH / 2, "{code}");
+    let (faults, code) = times(&computing(COPIES));
+    assert!(faults >= LENGTH / 10 * 9 && code <= LENGTH / 10, "samples find it in faults: {faults} {code}");
+}

@@ -136,6 +136,19 @@ fn a_sender_on_a_busy_host_tells_its_period_although_it_misses_a_third_of_its_sl
 }
 
 #[test]
+fn a_sender_that_uses_two_fifths_of_its_slots_tells_its_period_if_it_keeps_to_them() {
+    for seed in 70..73 {
+        let unused = |random: &mut Random| (0..).take_while(|_| random.happens(0.6)).count() as u64;
+        let (sent, skipped) = constant(seed, 0.0, unused);
+        let analysis = analyze(&received(&sent));
+        assert_period(&analysis, PERIOD_NS);
+        let pace = analysis.summary.pace.as_ref().unwrap();
+        assert!(pace.skipped_slots.abs_diff(skipped) * 100 <= skipped, "{pace:?}, {skipped} were skipped");
+        assert_eq!(late_rows(&analysis), [0u32; 0]);
+    }
+}
+
+#[test]
 fn a_starved_sender_that_sends_each_slot_tells_its_period_by_half_of_them() {
     for seed in 60..63 {
         let (mut sent, _) = constant(seed, 0.0, |_| 0);

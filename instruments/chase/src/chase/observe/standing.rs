@@ -5,6 +5,8 @@ use quaver_host::root::HostRoot;
 use quaver_host::sockets::{ProcessIdentity, ThreadFacts};
 use quaver_host::stat::Stat;
 use std::collections::BTreeMap;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 
 /// What `/proc` tells of a thread at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +19,8 @@ struct Standing {
     ran_ns: u64,
     /// Number of the system call that it sleeps in.
     call: Option<u16>,
+    /// What that call waits for.
+    object: SleepObject,
 }
 
 /// The threads of a process at one instant.
@@ -43,28 +47,25 @@ impl Standing {
         let folder = format!("proc/{pid}/task/{thread}");
         let stat = Stat::read(root, &folder)?;
         let ran_ns = root.text(&format!("{folder}/schedstat"))?.split_whitespace().next()?.parse().ok()?;
+        let text = root.text(&format!("{folder}/syscall")).unwrap_or_default();
+        let mut words = text.split_whitespace();
         // `running`, or -1 outside of a call, is no number of one.
-        let call = root.text(&format!("{folder}/syscall"));
-        let call = call.and_then(|text| text.split_whitespace().next()?.parse().ok());
-        Some(Self { state: stat.state, cpu: stat.cpu?, ran_ns, call })
+        let call = words.next().and_then(|word| word.parse::<u16>().ok());
+        let argument = words.next().and_then(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
+        let link = |number: u64| root.path(&format!("proc/{pid}/fd/{number}"));
+        let at = || argument.map_or(SleepObject::Unknown, |number| behind(&link(number)));
+        let object = call.map_or(SleepObject::Unknown, |call| awaited(i64::from(call), at));
+        Some(Self { state: stat.state, cpu: stat.cpu?, ran_ns, call, object })
     }
 
     /// Why it is off its CPU, and what it sleeps at.
     fn reason(&self) -> Option<(OffCpu, SleepObject)> {
-        let awake = |reason| Some((reason, SleepObject::Unknown));
         match self.state {
-            'T' => awake(OffCpu::Stopped),
-            't' => awake(OffCpu::Traced),
-            'D' => awake(OffCpu::Uninterruptible),
-            'R' => awake(OffCpu::Preempted),
-            'S' => match i64::from(self.call?) {
-                libc::SYS_futex => Some((OffCpu::Blocked, SleepObject::Futex)),
-                libc::SYS_nanosleep | libc::SYS_clock_nanosleep => {
-                    Some((OffCpu::Blocked, SleepObject::Clock))
-                }
-                libc::SYS_wait4 | libc::SYS_waitid => Some((OffCpu::Blocked, SleepObject::Child)),
-                _ => None,
-            },
+            'T' => Some((OffCpu::Stopped, SleepObject::Unknown)),
+            't' => Some((OffCpu::Traced, SleepObject::Unknown)),
+            'D' => Some((OffCpu::Uninterruptible, self.object)),
+            'R' => Some((OffCpu::Preempted, SleepObject::Unknown)),
+            'S' if self.object != SleepObject::Unknown => Some((OffCpu::Blocked, self.object)),
             _ => None,
         }
     }
@@ -89,6 +90,47 @@ impl Standing {
         };
         let sleeps = object != SleepObject::Unknown;
         [Some(left), Some(sleep).filter(|_| sleeps)].into_iter().flatten().collect()
+    }
+}
+
+/// What a system call waits for, where `at` says what its first argument is as a descriptor. A socket that is read may be the
+/// stream's, so that is not known.
+fn awaited(call: i64, at: impl FnOnce() -> SleepObject) -> SleepObject {
+    match call {
+        libc::SYS_futex => SleepObject::Futex,
+        libc::SYS_nanosleep | libc::SYS_clock_nanosleep => SleepObject::Clock,
+        libc::SYS_wait4 | libc::SYS_waitid => SleepObject::Child,
+        libc::SYS_flock | libc::SYS_fcntl | libc::SYS_semop | libc::SYS_msgrcv | libc::SYS_msgsnd => {
+            SleepObject::Peer
+        }
+        libc::SYS_connect | libc::SYS_accept | libc::SYS_accept4 | libc::SYS_sendto | libc::SYS_sendmsg => {
+            SleepObject::Socket
+        }
+        libc::SYS_write | libc::SYS_writev => at(),
+        libc::SYS_read | libc::SYS_readv | libc::SYS_fsync | libc::SYS_fdatasync => match at() {
+            SleepObject::Socket => SleepObject::Unknown,
+            object => object,
+        },
+        _ => SleepObject::Unknown,
+    }
+}
+
+/// What is behind a descriptor, a link in `/proc`.
+fn behind(link: &Path) -> SleepObject {
+    let target = std::fs::read_link(link).unwrap_or_default();
+    match target.to_str() {
+        Some("anon_inode:[timerfd]") => return SleepObject::TimerFd,
+        Some(name) if name.starts_with("anon_inode:") => return SleepObject::Anonymous,
+        _ => {}
+    }
+    let Ok(kind) = std::fs::metadata(link).map(|facts| facts.file_type()) else {
+        return SleepObject::Unknown;
+    };
+    match kind {
+        _ if kind.is_socket() => SleepObject::Socket,
+        _ if kind.is_fifo() => SleepObject::Pipe,
+        _ if kind.is_char_device() => SleepObject::Device,
+        _ => SleepObject::File,
     }
 }
 
@@ -140,6 +182,32 @@ mod tests {
         assert_eq!((sleep.kind, sleep.start_ns, sleep.id), (EventKind::Sleep as u8, 900, 5));
         assert_eq!(SleepObject::from_raw(sleep.detail), SleepObject::Clock);
         assert_eq!(Sleep::from_aux(sleep.aux).call, Some(libc::SYS_nanosleep as u16));
+    }
+
+    #[test]
+    fn a_call_that_stands_waits_for_what_is_behind_its_descriptor() {
+        let host = tempfile::tempdir().unwrap();
+        let link = |number: u32, target: &Path| {
+            let link = host.path().join(number.to_string());
+            std::os::unix::fs::symlink(target, &link).unwrap();
+            link
+        };
+        let file = host.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let listener = std::os::unix::net::UnixListener::bind(host.path().join("socket")).unwrap();
+        let (pipe, _writer) = std::io::pipe().unwrap();
+        let pipe = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&pipe));
+        let object = |call, target: &Path, number| awaited(call, || behind(&link(number, target)));
+        assert_eq!(object(libc::SYS_write, Path::new(&pipe), 1), SleepObject::Pipe);
+        assert_eq!(object(libc::SYS_fsync, &file, 2), SleepObject::File);
+        assert_eq!(object(libc::SYS_read, Path::new("/dev/null"), 3), SleepObject::Device);
+        assert_eq!(object(libc::SYS_write, &host.path().join("socket"), 4), SleepObject::Socket);
+        let read = object(libc::SYS_read, &host.path().join("socket"), 5);
+        assert_eq!(read, SleepObject::Unknown, "it may be the stream's");
+        let clock = object(libc::SYS_read, Path::new("anon_inode:[timerfd]"), 6);
+        assert_eq!(clock, SleepObject::TimerFd);
+        assert_eq!(object(libc::SYS_read, &host.path().join("gone"), 7), SleepObject::Unknown);
+        drop(listener);
     }
 
     #[test]
