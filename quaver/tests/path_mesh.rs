@@ -40,7 +40,10 @@ impl Server {
         let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
-        log.read_line(&mut line).unwrap();
+        while !line.contains("connections, port") {
+            line.clear();
+            assert!(log.read_line(&mut line).unwrap() > 0, "it ended");
+        }
         let port = |after: &str| -> SocketAddr {
             let rest = line.split(after).nth(1).unwrap_or_else(|| panic!("no {after:?} in {line}"));
             let digits = rest.split(|letter: char| !letter.is_ascii_digit()).next();
@@ -265,7 +268,7 @@ fn figures_that_others_would_reach_need_files() {
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let (code, said) = why(quaver(&["serve", "--metrics", "0.0.0.0:9471"]));
-    assert!(code == Some(2) && said.contains("token_file"), "{said}");
+    assert!(code == Some(2) && said.contains("token_file") && said.contains("--metrics-access"), "{said}");
     let (code, said) = why(quaver(&["probe", "127.0.0.1", "--metrics", "127.0.0.1:9471"]));
     assert!(code == Some(2) && said.contains("--mesh"), "{said}");
     let file = folder.path().join("none.toml");

@@ -75,7 +75,11 @@ impl Access {
                 tables.metrics_access
             }
         };
-        settings.judge(Some(address)).map_err(|error| failure(ExitCode::Usage, error))?;
+        let wrong = |what| {
+            let remedy = if file.is_none() { " (--metrics-access names the file that has it)" } else { "" };
+            failure(ExitCode::Usage, format!("{what}{remedy}"))
+        };
+        settings.judge(Some(address)).map_err(wrong)?;
         Self::read(&settings)
     }
 
@@ -88,6 +92,11 @@ impl Access {
         let files = settings.certificate_file.as_ref().zip(settings.key_file.as_ref());
         let tls = files.map(|(certificate, key)| read_tls(certificate, key)).transpose()?;
         Ok(Self { token, tls })
+    }
+
+    /// Whether it is asked by TLS.
+    pub const fn has_tls(&self) -> bool {
+        self.tls.is_some()
     }
 
     /// Whether a request with this header may be answered. The time that it takes tells nothing of the token but its length.

@@ -4,6 +4,7 @@ use crate::access::Access;
 use crate::families::Family;
 use crate::protobuf::PROTOBUF;
 use crate::{openmetrics, protobuf};
+use anyhow::Context;
 use quaver_host::confinement::{ANSWERS, Files};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use rustls::{ServerConnection, StreamOwned};
@@ -162,16 +163,18 @@ pub fn listen_on(listener: UnixListener, answers: Answers) -> anyhow::Result<()>
     })
 }
 
-/// Answers at an address to whoever has access, until the process ends.
+/// Answers at an address to whoever has access, until the process ends. The result is the address, with the port that the system
+/// chose where it was 0.
 ///
 /// # Errors
 /// The address cannot be had.
-pub fn listen_at(address: SocketAddr, access: Access, answers: Answers) -> anyhow::Result<()> {
+pub fn listen_at(address: SocketAddr, access: Access, answers: Answers) -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind(address).map_err(|error| {
         let remedy =
             "give the metrics an address of this host with a port that no other program has (ss -ltnp)";
         failure(ExitCode::Output, format!("listen at {address}: {error} ({remedy})"))
     })?;
+    let bound = listener.local_addr().with_context(|| format!("read the address of {address}"))?;
     spawn(move || {
         for stream in listener.incoming() {
             on_connection(stream, |stream| match &access.tls {
@@ -185,7 +188,8 @@ pub fn listen_at(address: SocketAddr, access: Access, answers: Answers) -> anyho
                 }
             });
         }
-    })
+    })?;
+    Ok(bound)
 }
 
 /// Starts a thread that has its listener and nothing else: no files, no further sockets, no capabilities.

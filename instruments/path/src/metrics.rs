@@ -19,7 +19,7 @@ pub struct MetricsArgs {
 
 impl MetricsArgs {
     /// Serves `families`, and what this process costs under `prefix`, until the process ends; does nothing where no address is
-    /// given. Call it before rights are given up.
+    /// given. Call it before rights are given up. The result is where figures are, in words.
     ///
     /// # Errors
     /// The address cannot be had, or others would reach it without the files that this needs.
@@ -27,8 +27,8 @@ impl MetricsArgs {
         &self,
         prefix: &'static str,
         families: impl Fn() -> Vec<Family> + Send + Sync + 'static,
-    ) -> anyhow::Result<()> {
-        let Some(address) = self.metrics else { return Ok(()) };
+    ) -> anyhow::Result<Option<String>> {
+        let Some(address) = self.metrics else { return Ok(None) };
         let access = Access::of_file(self.metrics_access.as_deref(), address)?;
         let meter = ProcessMeter::open();
         let all = move || {
@@ -36,7 +36,9 @@ impl MetricsArgs {
             all.extend(meter.read().families(prefix));
             all
         };
-        listen_at(address, access, only_metrics(all))
+        let scheme = if access.has_tls() { "https" } else { "http" };
+        let bound = listen_at(address, access, only_metrics(all))?;
+        Ok(Some(format!("figures for Prometheus at {scheme}://{bound}/metrics")))
     }
 }
 

@@ -140,8 +140,10 @@ impl<'a> Mesh<'a> {
             DirectionName::Both => vec![Direction::Up, Direction::Down],
         };
         let shown = args.metrics.metrics.map(|_| Shown::<MeshFigures>::default());
+        let progress = Progress::shares(args.output.quiet);
         if let Some(shown) = shown.clone() {
-            args.metrics.serve("quaver_mesh", move || shown.read().families())?;
+            let place = args.metrics.serve("quaver_mesh", move || shown.read().families())?;
+            place.iter().for_each(|place| progress.tell(place));
         }
         let every_ns = args.every.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         let run = RunDir::create(&args.output.output, VERB)?;
@@ -151,7 +153,6 @@ impl<'a> Mesh<'a> {
         let manifest =
             Manifest::begin(env!("CARGO_PKG_VERSION"), VERB, asked, host, quaver_clock::realtime_ns());
         let facts = MeshFacts { here, ways, every_ns, joined, ..MeshFacts::default() };
-        let progress = Progress::shares(args.output.quiet);
         let mut mesh = Self { args, hosts, run, manifest, facts, progress, shown };
         mesh.store(None)?;
         Ok(mesh)

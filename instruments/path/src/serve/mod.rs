@@ -54,10 +54,11 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     options.listen = args.bind.map_or(options.listen, |address| vec![address]);
     let reflected: Shown<ReflectorTotals> = Shown::default();
     let (served, reflector) = (options.figures.clone(), args.stamp.map(|_| reflected.clone()));
-    args.metrics.serve("quaver_serve", move || {
+    let place = args.metrics.serve("quaver_serve", move || {
         let reflector = reflector.as_ref().map(Shown::read);
         metrics::families(&served.read(), reflector.as_ref(), ClockEstimate::kernel().as_ref())
     })?;
+    place.iter().for_each(|place| say(args.json, place));
     give_up_rights(args, &options);
     std::thread::scope(|scope| {
         let reflector = args.stamp.map(|port| {

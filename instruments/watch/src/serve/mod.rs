@@ -58,7 +58,7 @@ pub(crate) fn listen_here(path: &Path, board: &Arc<Board>) -> anyhow::Result<Soc
 /// # Errors
 /// The address cannot be had.
 pub(crate) fn listen_at(address: SocketAddr, access: Access, board: &Arc<Board>) -> anyhow::Result<()> {
-    quaver_exposition::listen_at(address, access, answers(board))
+    quaver_exposition::listen_at(address, access, answers(board)).map(drop)
 }
 
 fn answers(board: &Arc<Board>) -> Answers {
