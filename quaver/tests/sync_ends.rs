@@ -438,7 +438,7 @@ int main(void)
 "#;
 
 #[test]
-fn who_has_no_work_at_an_end_in_order_has_missed_nothing() {
+fn of_a_wait_at_an_end_in_order_no_lost_signal_is_suspected() {
     let bench = Bench::of_text(IDLE_AT_THE_END, &["-g"]);
     let ended = bench.run(&[]);
     let page = String::from_utf8_lossy(&ended.stderr).split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,4 +1,4 @@
-//! Figures for Prometheus: families of metrics as OpenMetrics text or protobuf, and the HTTP that gives them away.
+//! Figures for Prometheus: families of metrics as OpenMetrics text or protobuf, and the HTTP that serves them.
 //!
 //! Whoever counts builds [`Family`] values when it is asked, and [`listen_at`] serves them to whoever has [`Access`].
 

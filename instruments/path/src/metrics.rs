@@ -5,7 +5,7 @@ use quaver_exposition::{Access, Family, Kind, ProcessMeter, listen_at, only_metr
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Where figures are given away.
+/// Where figures are exported.
 #[derive(Clone, Debug, Default, Args)]
 pub struct MetricsArgs {
     /// Also serve figures for Prometheus at this address, under /metrics

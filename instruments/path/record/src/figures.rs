@@ -4,7 +4,7 @@ use crate::event::ServerEvent;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Figures that one thread changes and others read. Its copies show the same.
+/// Figures that one thread changes and others read. Copies share them.
 #[derive(Debug, Default)]
 pub struct Shown<T>(Arc<Mutex<T>>);
 
@@ -39,17 +39,18 @@ pub struct ServerFigures {
     pub begun: BTreeMap<(&'static str, &'static str), u64>,
     /// Flows that ended, and their packets, by way.
     pub ended: BTreeMap<&'static str, (u64, u64)>,
-    /// What befell control connections, by kind. One connection may have several.
-    pub befell: BTreeMap<&'static str, u64>,
+    /// Events of control connections, by kind. One connection may have several.
+    pub connection_events: BTreeMap<&'static str, u64>,
 }
 
 impl ServerFigures {
-    /// Kinds of [`ServerFigures::befell`].
-    pub const BEFELL: [&'static str; 5] = ["closed", "broken-off", "refused", "hostile", "turned-away"];
+    /// Kinds of [`ServerFigures::connection_events`].
+    pub const CONNECTION_EVENTS: [&'static str; 5] =
+        ["closed", "broken-off", "refused", "hostile", "turned-away"];
 
-    /// Counts an event, whether or not it is told.
+    /// Counts an event, even one that the log suppresses.
     pub(crate) fn count(&mut self, event: &ServerEvent) {
-        let befell = match event {
+        let connection_events = match event {
             ServerEvent::Started { protocol, direction, .. } => {
                 *self.begun.entry((protocol.name(), direction.name())).or_default() += 1;
                 return;
@@ -71,6 +72,6 @@ impl ServerFigures {
             | ServerEvent::Moved { .. }
             | ServerEvent::Suppressed { .. } => return,
         };
-        *self.befell.entry(befell).or_default() += 1;
+        *self.connection_events.entry(connection_events).or_default() += 1;
     }
 }

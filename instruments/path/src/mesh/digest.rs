@@ -1,13 +1,14 @@
 //! From the tests of a mesh to its pairs.
 
 use super::facts::{MeshFacts, MeshTest, Pair, ends};
-use crate::digest::{FlowResults, PathDigest, analyze as analyze_test};
+use crate::digest::{PathDigest, analyze as analyze_test};
 use crate::dscp;
 use anyhow::Context;
 use quaver_arrivals::distribution::distribution;
 use quaver_arrivals::path::Arrival;
 use quaver_arrivals::path::arrival::delays_ns;
 use quaver_arrivals::path::direction::Direction;
+use quaver_arrivals::path::summary::FlowSummary;
 use quaver_arrivals::path::variation::pdv_ns;
 use quaver_instrument::exit_code::sentence;
 use quaver_instrument::facts::{RunFacts, notes, run_facts};
@@ -185,11 +186,27 @@ impl Pairs {
     }
 }
 
-/// Figures and arrivals of the flow that went one way; none of a test that broke off before it.
-pub(super) fn of_way(digest: &PathDigest, way: Direction) -> Option<(&FlowResults, &Vec<Arrival>)> {
-    let at = digest.flows.iter().position(|(flow, _)| flow.direction == way)?;
-    let results = digest.summary.flows().find(|results| results.flow.direction == way)?;
-    Some((results, &digest.timed[at]))
+/// Counts a test of a pair. The result is figures and arrivals of its flow; none of a test that broke off before it.
+pub(super) fn count<'a>(
+    pair: &mut Pair,
+    way: Direction,
+    digest: Option<&'a PathDigest>,
+) -> Option<(&'a FlowSummary, &'a Vec<Arrival>)> {
+    let flow = digest.and_then(|digest| {
+        let at = digest.flows.iter().position(|(flow, _)| flow.direction == way)?;
+        let results = digest.summary.flows().find(|results| results.flow.direction == way)?;
+        Some((&results.figures, &digest.timed[at]))
+    });
+    let Some((figures, _)) = flow else {
+        pair.failed += 1;
+        return None;
+    };
+    pair.tests += 1;
+    pair.sent += figures.packets.sent;
+    pair.lost += figures.loss.packets;
+    pair.duplicate += figures.packets.duplicate;
+    pair.reordered += figures.packets.reordered;
+    flow
 }
 
 impl Growing {
@@ -198,16 +215,7 @@ impl Growing {
         if test.reason.is_some() {
             pair.reason.clone_from(&test.reason);
         }
-        let Some((results, timed)) = digest.and_then(|digest| of_way(digest, way)) else {
-            pair.failed += 1;
-            return;
-        };
-        let figures = &results.figures;
-        pair.tests += 1;
-        pair.sent += figures.packets.sent;
-        pair.lost += figures.loss.packets;
-        pair.duplicate += figures.packets.duplicate;
-        pair.reordered += figures.packets.reordered;
+        let Some((figures, timed)) = count(pair, way, digest) else { return };
         let mut delays_ns = delays_ns(timed);
         self.pdv_ns.extend(pdv_ns(&delays_ns));
         if let Some(delay) = &figures.delay {

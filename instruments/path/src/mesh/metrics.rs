@@ -1,7 +1,7 @@
 //! What `/metrics` of a mesh has: its pairs so far. Labels are names of the file of hosts.
 
-use super::digest::of_way;
-use super::facts::{MeshTest, ends};
+use super::digest::count;
+use super::facts::{MeshTest, Pair, ends};
 use crate::digest::PathDigest;
 use crate::dscp;
 use quaver_arrivals::path::arrival::delays_ns;
@@ -13,13 +13,9 @@ use std::collections::BTreeMap;
 
 /// Packets from one host to another, of all tests so far.
 #[derive(Clone, Debug, Default)]
-struct PairCounts {
-    tests: u64,
-    failed: u64,
-    sent: u64,
-    lost: u64,
-    duplicate: u64,
-    reordered: u64,
+struct PairFigures {
+    /// Its counts alone.
+    pair: Pair,
     pdv: Histogram,
     /// Seconds of UTC at which the last test that measured something began.
     measured_s: f64,
@@ -29,7 +25,7 @@ struct PairCounts {
 #[derive(Clone, Debug, Default)]
 pub(super) struct MeshFigures {
     /// By sender, receiver and DSCP.
-    pairs: BTreeMap<(String, String, u8), PairCounts>,
+    pairs: BTreeMap<(String, String, u8), PairFigures>,
     /// Rounds that began.
     pub(super) rounds: u64,
     /// Rounds that began late.
@@ -40,26 +36,17 @@ impl MeshFigures {
     /// Adds what a test measured one way; nothing where there is no digest.
     pub(super) fn add(&mut self, here: &str, test: &MeshTest, way: Direction, digest: Option<&PathDigest>) {
         let (from, to) = ends(here, &test.host, way);
-        let pair = self.pairs.entry((from.to_owned(), to.to_owned(), test.dscp)).or_default();
-        let Some((results, timed)) = digest.and_then(|digest| of_way(digest, way)) else {
-            pair.failed += 1;
-            return;
-        };
-        let figures = &results.figures;
-        pair.tests += 1;
-        pair.sent += figures.packets.sent;
-        pair.lost += figures.loss.packets;
-        pair.duplicate += figures.packets.duplicate;
-        pair.reordered += figures.packets.reordered;
+        let shown = self.pairs.entry((from.to_owned(), to.to_owned(), test.dscp)).or_default();
+        let Some((_, timed)) = count(&mut shown.pair, way, digest) else { return };
         for ns in pdv_ns(&delays_ns(timed)) {
-            pair.pdv.add(ns.max(0).cast_unsigned());
+            shown.pdv.add(ns.max(0).cast_unsigned());
         }
-        pair.measured_s = test.started_ns as f64 / 1e9;
+        shown.measured_s = test.started_ns as f64 / 1e9;
     }
 
     /// All families.
     pub(super) fn families(&self) -> Vec<Family> {
-        type Count = fn(&PairCounts) -> u64;
+        type Count = fn(&Pair) -> u64;
         let counters: [(&str, &'static str, Count); 6] = [
             ("quaver_mesh_tests", "Tests that measured something.", |pair| pair.tests),
             ("quaver_mesh_failed_tests", "Tests that measured nothing.", |pair| pair.failed),
@@ -73,16 +60,16 @@ impl MeshFigures {
         let mut all = Vec::new();
         for (name, help, count) in counters {
             let mut family = Family::new(name, Kind::Counter, "", help);
-            self.each(|labels, pair| family.number(labels, count(pair) as f64));
+            self.each(|labels, shown| family.number(labels, count(&shown.pair) as f64));
             all.push(family);
         }
         let help = "PDV (RFC 5481) of packets above the least delay of their test.";
         let mut pdv = Family::new("quaver_mesh_pdv_seconds", Kind::Histogram, "seconds", help);
-        self.each(|labels, pair| pdv.times(labels, &pair.pdv));
+        self.each(|labels, shown| pdv.times(labels, &shown.pdv));
         let help = "When the last test that measured something began, as seconds of UTC; 0 where none did.";
         let mut measured =
             Family::new("quaver_mesh_measured_timestamp_seconds", Kind::Gauge, "seconds", help);
-        self.each(|labels, pair| measured.number(labels, pair.measured_s));
+        self.each(|labels, shown| measured.number(labels, shown.measured_s));
         let rounds = [
             ("quaver_mesh_rounds", "Rounds that began.", self.rounds),
             ("quaver_mesh_late_rounds", "Rounds that began late.", self.late_rounds),
@@ -94,11 +81,11 @@ impl MeshFigures {
         all
     }
 
-    fn each(&self, mut take: impl FnMut(Labels, &PairCounts)) {
-        for ((from, to, code), pair) in &self.pairs {
+    fn each(&self, mut take: impl FnMut(Labels, &PairFigures)) {
+        for ((from, to, code), shown) in &self.pairs {
             take(
                 vec![("from", from.clone()), ("to", to.clone()), ("dscp", dscp::name(*code).to_string())],
-                pair,
+                shown,
             );
         }
     }

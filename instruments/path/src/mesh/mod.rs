@@ -118,7 +118,7 @@ struct Mesh<'a> {
     manifest: Manifest,
     facts: MeshFacts,
     progress: Progress,
-    /// What is given away meanwhile, where somebody asked for it.
+    /// What `--metrics` exports meanwhile.
     shown: Option<Shown<MeshFigures>>,
 }
 

@@ -14,7 +14,8 @@ pub(super) fn families(
     clock: Option<&ClockEstimate>,
 ) -> Vec<Family> {
     let gauge = |name, unit, help, value| Family::one((name, unit), Kind::Gauge, help, value);
-    let befell = ServerFigures::BEFELL.map(|kind| (kind, server.befell.get(kind).copied().unwrap_or(0)));
+    let connection_events = ServerFigures::CONNECTION_EVENTS
+        .map(|kind| (kind, server.connection_events.get(kind).copied().unwrap_or(0)));
     let ended = WAYS.map(|way| (way, server.ended.get(way).copied().unwrap_or_default()));
     let mut all = vec![
         gauge("quaver_serve_running_tests", "", "Tests that run.", server.running as f64),
@@ -38,7 +39,7 @@ pub(super) fn families(
             "way",
             ended.map(|(way, (_, packets))| (way, packets)),
         ),
-        counts("quaver_serve_connections", "What befell control connections.", "event", befell),
+        counts("quaver_serve_connections", "Events of control connections.", "event", connection_events),
     ];
     all.extend(reflector.map(of_reflector).into_iter().flatten());
     all.extend(clock.map(of_clock).into_iter().flatten());
@@ -102,7 +103,7 @@ mod tests {
             running: 1,
             begun: [(("owamp", "down"), 3)].into(),
             ended: [("down", (2, 4_000))].into(),
-            befell: [("refused", 7)].into(),
+            connection_events: [("refused", 7)].into(),
             ..ServerFigures::default()
         };
         let page = quaver_exposition::text_page(&families(&server, Some(&reflector), None));

@@ -92,8 +92,8 @@ Examples:
   quaver sync what-if --example wimax              the same with made-up jitter
 
 The recorded program is cut into subframes of 330 us a thread. A controller a thread (the paper's equation 1) raises the frequency
-until what was lost is given back. A thread that is made starts with what its maker owes. Where threads meet, debt passes on as far as
-the wait was not slack. The curve is the slow-down of the whole program against the highest frequency that there is. Time that waits for memory or for
+until what was lost is given back. A thread that is made starts with what its maker owes. Where threads meet, a waiter
+takes over debt of whom it waited for, but none for time that it would have waited anyway. The curve is the slow-down of the whole program against the highest frequency that there is. Time that waits for memory or for
 others is not made shorter; what no event tells is taken for work.
 
 A table of one's own (--table), lowest first; rest is a place in it, counted from 0:

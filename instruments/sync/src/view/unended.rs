@@ -28,7 +28,7 @@ pub(super) fn section(digest: &SyncDigest) -> Option<Section> {
     let section = Section::new("unended", "Waits that had not ended")
         .note("when the run did; since: how long before")
         .with(table);
-    // Who has no work when a program ends in order waits likewise, and has missed nothing.
+    // Who has no work when a program ends in order waits likewise.
     let stood =
         |wait: &UnendedSummary| contention.standstills.iter().any(|one| one.process == wait.figures.process);
     let in_order = digest.summary.facts.status == Some(0);

@@ -230,8 +230,8 @@ fn injected(cure: &CureSummary, kernel_fs: u64) -> Section {
     let drawn_fs: u64 = cure.classes.iter().map(|class| class.injected_fs).sum();
     if drawn_fs > 0 && cure.kernel_epochs.is_some() {
         section.push(note(text!(
-            "The kernel was active for {}, {} of what was drawn. Epochs were chosen by their time on an unused core; in the run they take \
-             more or less, by what is in the caches.",
+            "The kernel was active for {}, {} of what was drawn. Epochs were chosen by their time on an unused core, \
+             which is not their time in the run.",
             simulated(kernel_fs),
             Cell::Share(kernel_fs as f64 / drawn_fs as f64)
         )));

@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(told[39..], [started, ServerEvent::Suppressed { count: 1_960 }]);
         let figures = figures.read();
         assert_eq!(
-            (&figures.befell, &figures.ended),
+            (&figures.connection_events, &figures.ended),
             (&[("closed", 1_000)].into(), &[("up", (1_000, 5_000))].into())
         );
     }
