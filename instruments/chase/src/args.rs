@@ -70,6 +70,13 @@ fn profile_names() -> impl TypedValueParser<Value = ProfileName> {
         .map(|name| name.parse().expect("the parser accepts the profiles' names only"))
 }
 
+/// Options of a stream made here or by the server of --from, which has no use for them where somebody else sends.
+const OF_A_SENDER: [&str; 7] = ["period", "rate", "size", "profile", "pace", "dscp", "catch_up"];
+/// Options of a source in this process.
+const OF_A_SOURCE_HERE: [&str; 3] = ["source_cpu", "lab", "rps"];
+/// Options of a sink in this process.
+const OF_A_SINK_HERE: [&str; 4] = ["receive", "sink_cpu", "fifo", "port"];
+
 /// `quaver chase`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
@@ -88,19 +95,22 @@ pub struct ChaseArgs {
     #[arg(long = "for", value_parser = quantity::duration, default_value = "10s", value_name = "TIME")]
     pub duration: Duration,
     /// Receive a stream that `quaver serve` on this host sends for as long as it is measured
-    #[arg(long, value_name = "HOST[:PORT]", group = "origin", value_parser = far_host)]
+    #[arg(long, value_name = "HOST[:PORT]", group = "origin", value_parser = far_host,
+          conflicts_with_all = OF_A_SOURCE_HERE)]
     pub from: Option<FarHost>,
     /// Receive somebody's RTP or UDP stream, unicast or multicast
-    #[arg(long, value_name = "[HOST:]PORT", group = "origin", value_parser = listening)]
+    #[arg(long, value_name = "[HOST:]PORT", group = "origin", value_parser = listening,
+          conflicts_with_all = OF_A_SENDER, conflicts_with_all = OF_A_SOURCE_HERE, conflicts_with = "port")]
     pub listen: Option<Endpoint>,
     /// Observe a receiver that already runs
-    #[arg(long, value_name = "PID", group = "origin")]
+    #[arg(long, value_name = "PID", group = "origin",
+          conflicts_with_all = OF_A_SENDER, conflicts_with_all = OF_A_SOURCE_HERE, conflicts_with_all = OF_A_SINK_HERE)]
     pub pid: Option<u32>,
     /// Local interface for multicast
     #[arg(long, value_name = "NAME")]
     pub interface: Option<String>,
     /// UDP port here for --from (0: the system's choice)
-    #[arg(long, default_value_t = 2670, value_name = "PORT")]
+    #[arg(long, default_value_t = 2670, value_name = "PORT", requires = "from")]
     pub port: u16,
     /// Share the key in this file with the server of --from
     #[arg(long, value_name = "FILE", env = "QUAVER_KEY_FILE")]
@@ -260,6 +270,27 @@ pub struct SinkArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaver_instrument::args::parse;
+
+    #[test]
+    fn an_option_without_effect_is_refused() {
+        let accepted = |line: &str| parse::<ChaseArgs>(format!("chase {line}").split_whitespace()).is_ok();
+        let sender = "--period=1ms --rate=1kpps --size=100 --profile=g711 --pace=spin --dscp=5 --catch-up";
+        let sink = "--receive=block --sink-cpu=0 --fifo=5";
+        for (options, origins) in [
+            (sender, ["", "--from=192.0.2.1"].as_slice()),
+            (sink, &["", "--from=192.0.2.1", "--listen=5004"]),
+            ("--port=5", &["--from=192.0.2.1"]),
+            ("--source-cpu=0 --lab=netns --rps", &[""]),
+        ] {
+            for option in options.split_whitespace() {
+                for origin in ["", "--from=192.0.2.1", "--listen=5004", "--pid=70"] {
+                    let line = format!("{origin} {option}");
+                    assert_eq!(accepted(&line), origins.contains(&origin), "{line}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_far_host_has_a_port_or_the_usual_one() {

@@ -376,7 +376,7 @@ impl<'a> OwnWork<'a> {
     pub(crate) fn tell(&self, ranked: &mut [CauseSummary], places: &[u32]) {
         for (cause, tally) in &self.tallies {
             let cause = &mut ranked[places[*cause as usize] as usize];
-            cause.functions = functions(tally, self.names);
+            cause.functions = functions(tally, self.names, cause.source == CODE.id);
             let leading = cause.functions.first().filter(|leading| leading.samples >= FEWEST_SAMPLES);
             if let Some(FunctionShare { name, share, .. }) = leading {
                 cause.name = format!("{}: {name} {:.0} %", cause.name, share * 100.0);
@@ -458,24 +458,32 @@ fn due(events: &[EventRecord], samples: impl Iterator<Item = u32>) -> BTreeMap<u
     phases.iter_mut().filter_map(|(cpu, phases)| Some((*cpu, due(phases)?))).collect()
 }
 
-/// The functions of a cause: first the one that leads, then those that ran themselves, most often first.
-///
-/// The innermost function on at least half of the stacks leads. It must have run itself now and then: code without frame
-/// pointers hides callers, and the outermost functions are on every stack. Where there is no such function, the one that ran
-/// itself most often leads.
-fn functions(tally: &Tally, names: &Names) -> Vec<FunctionShare> {
-    #[derive(Clone, Copy, Default)]
-    struct Met {
-        on_stack: u64,
-        itself: u64,
-        depth: u64,
+/// Where a pair of stacks holds the number of each half.
+const KERNEL: u32 = 0;
+const USER: u32 = 32;
+
+/// What samples met of one function.
+#[derive(Clone, Copy, Default)]
+struct Met {
+    on_stack: u64,
+    /// Samples in which it is the innermost of the halves that were looked at.
+    itself: u64,
+    depth: u64,
+}
+
+impl Met {
+    fn mean_depth(&self) -> f64 {
+        self.depth as f64 / self.on_stack as f64
     }
+}
+
+/// Counts the functions on some halves of the stacks, the inner half first.
+fn count<'a>(tally: &Tally, names: &'a Names, halves: &[u32]) -> BTreeMap<&'a str, Met> {
     let mut met: BTreeMap<&str, Met> = BTreeMap::new();
-    let mut all = 0;
     for (&stacks, &count) in &tally.stacks {
-        let half = |number: u32| names.stack.get(&number).into_iter().flatten();
         let mut seen: BTreeSet<&str> = BTreeSet::new();
-        let functions = half(stacks as u32).chain(half((stacks >> 32) as u32));
+        let functions =
+            halves.iter().flat_map(|half| names.stack.get(&((stacks >> half) as u32)).into_iter().flatten());
         for (depth, name) in (0..).zip(functions) {
             let one = met.entry(name).or_default();
             one.itself += if depth == 0 { count } else { 0 };
@@ -484,20 +492,33 @@ fn functions(tally: &Tally, names: &Names) -> Vec<FunctionShare> {
                 one.depth += depth * count;
             }
         }
-        all += count;
     }
-    let share = |count: u64| count as f64 / all as f64;
-    let mut functions: Vec<(&str, Met)> = met.into_iter().collect();
+    met
+}
+
+/// The functions of a cause: first the one that leads, then those that ran themselves, most often first.
+///
+/// The innermost function on at least half of the stacks leads. It must have run itself now and then: code without frame
+/// pointers hides callers, and the outermost functions are on every stack. Where there is no such function, the one that ran
+/// itself most often leads. A function of the program leads its code, also where the kernel worked for it in calls that are
+/// too short for a record.
+fn functions(tally: &Tally, names: &Names, is_code: bool) -> Vec<FunctionShare> {
+    let all: u64 = tally.stacks.values().sum();
+    let leads = |halves: &[u32]| {
+        let met = count(tally, names, halves);
+        let on_half = |met: &Met| met.on_stack * 2 >= all && met.itself * LEAST_ITSELF >= all;
+        let half = met.iter().filter(|(_, met)| on_half(met));
+        let innermost = half.min_by(|(_, a), (_, b)| a.mean_depth().total_cmp(&b.mean_depth()));
+        let leading = innermost.or_else(|| met.iter().rev().max_by_key(|(_, met)| met.itself));
+        leading.map(|(name, _)| *name)
+    };
+    let leading = (if is_code { leads(&[USER]) } else { None }).or_else(|| leads(&[KERNEL, USER]));
+    let mut functions: Vec<(&str, Met)> = count(tally, names, &[KERNEL, USER]).into_iter().collect();
     functions.sort_by_key(|(_, met)| std::cmp::Reverse(met.itself));
-    let depth = |met: &Met| met.depth as f64 / met.on_stack as f64;
-    let half = functions
-        .iter()
-        .enumerate()
-        .filter(|(_, (_, met))| met.on_stack * 2 >= all && met.itself * LEAST_ITSELF >= all);
-    let leading = half.min_by(|(_, (_, a)), (_, (_, b))| depth(a).total_cmp(&depth(b)));
-    if let Some(at) = leading.map(|(at, _)| at) {
+    if let Some(at) = functions.iter().position(|(name, _)| Some(*name) == leading) {
         functions[..=at].rotate_right(1);
     }
+    let share = |count: u64| count as f64 / all as f64;
     let told = |(at, (name, met)): (usize, (&str, Met))| {
         (at == 0 || met.itself > 0).then(|| FunctionShare {
             name: name.to_owned(),

@@ -14,7 +14,7 @@ use crate::args::ChaseArgs;
 use crate::digest::{self, ChaseDigest};
 use quaver_host::netns::Lab;
 use quaver_instrument::args::OutputArgs;
-use quaver_instrument::exit_code::ExitCode;
+use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::{results, rights};
@@ -25,6 +25,11 @@ use std::sync::Arc;
 
 /// Measures, analyses, prints.
 pub fn run(args: &ChaseArgs) -> anyhow::Result<ExitCode> {
+    // `quaver cure` takes it for every stream, to set what that interface has.
+    if let (Some(name), None, None) = (&args.interface, &args.listen, &args.from) {
+        let message = format!("--interface {name} is for multicast that --listen names");
+        return Err(failure(ExitCode::Usage, message));
+    }
     let interrupt = Interrupt::catch()?;
     let (run, manifest) = measure(args, None, &interrupt)?;
     // Whatever else ends a chase early is that the other side went.

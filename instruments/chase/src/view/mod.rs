@@ -94,10 +94,12 @@ fn stream_line(input: &ChaseInput<'_>) -> Text {
         parts.push(input.run.stream.clone());
     }
     parts.push(period(summary));
+    let skipped = skipped_slots(summary);
     if summary.period_ns > 0.0 {
-        parts.push(Cell::Rate(1e9 / summary.period_ns, "packets").to_string());
+        let per_s = 1e9 / summary.period_ns - skipped as f64 * 1e9 / summary.duration_ns.max(1) as f64;
+        parts.push(Cell::Rate(per_s.max(0.0), "packets").to_string());
     }
-    if let Some(skipped) = summary.pace.as_ref().map(|pace| pace.skipped_slots).filter(|slots| *slots > 0) {
+    if skipped > 0 {
         parts.push(format!("{} without a packet", Cell::several(skipped, "slot")));
     }
     let faster = summary.pace.iter().flat_map(|pace| &pace.faster).take(MOST_PACES);
@@ -106,6 +108,10 @@ fn stream_line(input: &ChaseInput<'_>) -> Text {
     }));
     parts.push(format!("for {}", Cell::Duration(summary.duration_ns)));
     parts.join(" · ").into()
+}
+
+fn skipped_slots(summary: &ChaseSummary) -> u64 {
+    summary.pace.as_ref().map_or(0, |pace| pace.skipped_slots)
 }
 
 /// The stream's period, and how well it is known.
@@ -122,7 +128,8 @@ fn period(summary: &ChaseSummary) -> String {
             )
         }
         Some(pace) => format!(
-            "one packet every {period} ± {} (learned from the stream)",
+            "one {} every {period} ± {} (learned from the stream)",
+            if skipped_slots(summary) > 0 { "slot" } else { "packet" },
             Cell::FineDuration(pace.uncertainty_ns)
         ),
         None if summary.period_learned => format!("one packet every {period} (learned from the stream)"),

@@ -215,6 +215,27 @@ fn the_leading_function_is_the_innermost_on_half_of_the_stacks() {
 }
 
 #[test]
+fn the_kernels_work_in_calls_without_a_record_is_the_functions_that_called() {
+    let length = 8 * PERIOD;
+    let mut run = busy(length);
+    let stack = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    run.names.stack = [
+        (1, stack(&["do_syscall_64", "entry_SYSCALL_64_after_hwframe"])),
+        (2, stack(&["do_sched_yield", "do_syscall_64", "entry_SYSCALL_64_after_hwframe"])),
+        (3, stack(&["sched_yield", "spin", "main"])),
+    ]
+    .into();
+    for (number, at) in (0..).zip(dues(from(), from() + length)) {
+        run.events.extend(sample(at, [1, 1, 2, NO_STACK][number % 4], 3));
+    }
+    let summary = analyze(&run).summary;
+    let own = found(&summary.causes, "own-code").unwrap();
+    let names: Vec<&str> = own.functions.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(own.name, "code of the receiver: sched_yield 100 %");
+    assert_eq!(names, ["sched_yield", "do_syscall_64", "do_sched_yield"]);
+}
+
+#[test]
 fn a_function_that_never_runs_itself_does_not_lead() {
     let length = 8 * PERIOD;
     let mut run = busy(length);
