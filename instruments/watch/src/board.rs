@@ -15,7 +15,7 @@ const RECENT: usize = 50;
 /// Incidents of a receiver that somebody asked for and that wait to be written, at most.
 const MOST_ASKED: u32 = 4;
 
-/// What became of the triggers of a receiver, or of a table of threads.
+/// What became of the triggers of a receiver, of a table of threads, or of a path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Outcomes {
@@ -75,6 +75,7 @@ pub(crate) struct PathState {
     pub(crate) duplicates: u64,
     /// Round trips without the time that the reflector took, of first replies.
     pub(crate) round_trip: Histogram,
+    pub(crate) outcomes: Outcomes,
 }
 
 /// What has triggers, by its name in the settings.
@@ -84,12 +85,14 @@ pub(crate) enum Subject {
     Receiver(String),
     /// Those of a table of threads.
     Threads(String),
+    /// A path's.
+    Path(String),
 }
 
 impl Subject {
     /// The name in the settings.
     pub(crate) fn name(&self) -> &str {
-        let (Self::Receiver(name) | Self::Threads(name)) = self;
+        let (Self::Receiver(name) | Self::Threads(name) | Self::Path(name)) = self;
         name
     }
 }
@@ -137,7 +140,7 @@ pub(crate) struct Incident {
     pub(crate) realtime_ns: i64,
     /// When the trigger was.
     pub(crate) trigger_realtime_ns: i64,
-    /// Name of the receiver or of the table of threads.
+    /// Name of the receiver, of the table of threads, or of the path.
     #[serde(rename = "receiver")]
     pub(crate) subject: String,
     /// Path of the run that it is, or is counted in.
@@ -237,6 +240,7 @@ impl Board {
         match subject {
             Subject::Receiver(name) => self.receiver(name, |state| change(&mut state.outcomes)),
             Subject::Threads(name) => self.threads(name, |state| change(&mut state.outcomes)),
+            Subject::Path(name) => self.path(name, |state| change(&mut state.outcomes)),
         }
     }
 

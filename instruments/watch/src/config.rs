@@ -187,6 +187,13 @@ pub(crate) struct PathSettings {
     pub(crate) every: Duration,
     #[serde(default)]
     pub(crate) dscp: u8,
+    /// Key that the reflector shares, for packets with an HMAC.
+    pub(crate) key_file: Option<PathBuf>,
+    /// Limit of a round trip beyond the shortest one lately.
+    #[serde(default, deserialize_with = "some_duration")]
+    pub(crate) late: Option<Duration>,
+    /// Limit of losses within a second.
+    pub(crate) losses: Option<u32>,
 }
 
 fn usual_port() -> u16 {
@@ -389,6 +396,15 @@ impl PathSettings {
         if self.every < LEAST_EVERY || self.dscp > 63 {
             return fail("every must be 10ms or more, and dscp 0 to 63");
         }
+        if self.losses == Some(0) || self.late == Some(Duration::ZERO) {
+            return fail("late and losses must be above 0");
+        }
+        let most = 1_000 / self.every.as_millis().max(1);
+        if self.losses.is_some_and(|losses| u128::from(losses) > most.max(1)) {
+            return fail(
+                "losses are those of a second, in which so many packets are never sent: lower it, or `every`",
+            );
+        }
         Ok(())
     }
 }
@@ -415,7 +431,10 @@ mod tests {
         assert_eq!(example.threads[0].wait, Some(Duration::from_millis(20)));
         assert_eq!(example.receivers[0].late_ns(), Some(5_000_000));
         let path = Settings::parse("[[path]]\nname = 'a'\nhost = '192.0.2.7'\n").unwrap().paths.remove(0);
-        assert_eq!(PathSettings { name: "studio-b".to_owned(), ..path }, example.paths[0]);
+        let shown = &example.paths[0];
+        assert_eq!((shown.late, shown.losses), (Some(Duration::from_millis(20)), Some(3)));
+        let (late, losses) = (shown.late, shown.losses);
+        assert_eq!(PathSettings { name: "studio-b".to_owned(), late, losses, ..path }, *shown);
     }
 
     #[test]
@@ -426,6 +445,8 @@ mod tests {
             ("[[path]]\nname='a'\nhost=''", "a name or an address"),
             ("[[path]]\nname='a'\nhost='b'\nevery='9ms'", "10ms or more"),
             ("[[path]]\nname='a'\nhost='b'\ndscp=64", "0 to 63"),
+            ("[[path]]\nname='a'\nhost='b'\nlosses=0", "above 0"),
+            ("[[path]]\nname='a'\nhost='b'\nlosses=11", "never sent"),
             ("[[path]]\nname='a'\nhost='b'\n[[threads]]\nname='a'\ncpus='0'", "same name"),
             ("[[threads]]\nname='a'", "which threads"),
             ("[[threads]]\nname='a'\ncpus='2-'", "2-"),

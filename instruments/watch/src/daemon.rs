@@ -200,7 +200,13 @@ impl Team {
         };
         let mut threads = settings.receivers.iter().map(start).collect::<Result<Vec<_>, _>>()?;
         for path in settings.paths.clone() {
-            let watch = PathWatch { settings: path, board: Arc::clone(board), end: end.clone() };
+            let watch = PathWatch {
+                settings: path,
+                all: Arc::clone(settings),
+                board: Arc::clone(board),
+                outbox: Arc::clone(outbox),
+                end: end.clone(),
+            };
             threads.push(quaver_waiting::start("watch-path", move || watch.run())?);
         }
         if !settings.threads.is_empty() {

@@ -9,6 +9,7 @@ use quaver_clock::{monotonic_ns, realtime_ns};
 use quaver_host::facts::HostFacts;
 use quaver_host::symbols::MemoryMap;
 use quaver_host::trace::TraceCounts;
+use quaver_path_record::stamp::{SenderOptions, StampOutcome, StampPacket};
 use quaver_store::manifest::Window;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,14 +21,17 @@ pub(crate) enum FrozenWindow {
     Receiver(Box<ReceiverWindow>),
     /// A table of threads.
     Threads(Box<ThreadsWindow>),
+    /// A path.
+    Path(Box<PathWindow>),
 }
 
 impl FrozenWindow {
-    /// The receiver or the table of threads.
+    /// The receiver, the table of threads or the path.
     pub(crate) fn subject(&self) -> Subject {
         match self {
             Self::Receiver(frozen) => Subject::Receiver(frozen.receiver.clone()),
             Self::Threads(frozen) => Subject::Threads(frozen.name.clone()),
+            Self::Path(frozen) => Subject::Path(frozen.name.clone()),
         }
     }
 
@@ -36,28 +40,34 @@ impl FrozenWindow {
         match self {
             Self::Receiver(frozen) => &frozen.triggers,
             Self::Threads(frozen) => std::slice::from_ref(&frozen.trigger),
+            Self::Path(frozen) => &frozen.triggers,
         }
     }
 
     /// When it began by the wall clock of then.
     pub(crate) fn triggered_realtime_ns(&self) -> i64 {
-        self.triggers().first().map_or(0, |trigger| self.records().clocks.realtime_of(trigger.at_ns as i64))
+        let clocks = match self {
+            Self::Receiver(frozen) => frozen.records.clocks,
+            Self::Threads(frozen) => frozen.records.clocks,
+            Self::Path(frozen) => frozen.clocks,
+        };
+        self.triggers().first().map_or(0, |trigger| clocks.realtime_of(trigger.at_ns as i64))
     }
 
     /// Memory that its records take.
     pub(crate) fn bytes(&self) -> u64 {
-        let stamps = match self {
-            Self::Receiver(frozen) => frozen.stamps.len() * size_of::<StampRecord>(),
-            Self::Threads(_) => 0,
+        let of_events = |records: &WindowRecords| records.events.len() * size_of::<EventRecord>();
+        let bytes = match self {
+            Self::Receiver(frozen) => {
+                frozen.stamps.len() * size_of::<StampRecord>() + of_events(&frozen.records)
+            }
+            Self::Threads(frozen) => of_events(&frozen.records),
+            Self::Path(frozen) => {
+                let StampOutcome { packets, further, .. } = &frozen.outcome;
+                (packets.len() + further.len()) * size_of::<StampPacket>()
+            }
         };
-        (stamps + self.records().events.len() * size_of::<EventRecord>()) as u64
-    }
-
-    fn records(&self) -> &WindowRecords {
-        match self {
-            Self::Receiver(frozen) => &frozen.records,
-            Self::Threads(frozen) => &frozen.records,
-        }
+        bytes as u64
     }
 }
 
@@ -87,6 +97,22 @@ impl Clocks {
         Self { realtime_less_monotonic_ns: realtime_ns() - monotonic_ns() }
     }
 
+    /// How far the wall clock moved beside CLOCK_MONOTONIC since another reading.
+    pub(crate) fn apart_ns(self, before: Self) -> i64 {
+        (self.realtime_less_monotonic_ns - before.realtime_less_monotonic_ns).abs()
+    }
+
+    /// The same after the wall clock was set.
+    #[cfg(test)]
+    pub(crate) fn set_by(self, ns: i64) -> Self {
+        Self { realtime_less_monotonic_ns: self.realtime_less_monotonic_ns + ns }
+    }
+
+    /// CLOCK_MONOTONIC at an instant of the wall clock.
+    pub(crate) fn monotonic_of(self, realtime_ns: i64) -> i64 {
+        realtime_ns.saturating_sub(self.realtime_less_monotonic_ns)
+    }
+
     /// The wall clock at an instant of CLOCK_MONOTONIC.
     pub(crate) fn realtime_of(self, monotonic_ns: i64) -> i64 {
         monotonic_ns.saturating_add(self.realtime_less_monotonic_ns)
@@ -108,6 +134,17 @@ pub(crate) struct WindowRecords {
     pub(crate) blind: Vec<String>,
     pub(crate) circumstances: Circumstances,
     pub(crate) host: Arc<HostFacts>,
+}
+
+/// What a trigger kept of a path.
+pub(crate) struct PathWindow {
+    pub(crate) name: String,
+    pub(crate) triggers: Vec<Trigger>,
+    pub(crate) clocks: Clocks,
+    /// The packets of the window.
+    pub(crate) outcome: StampOutcome,
+    /// With which they were sent.
+    pub(crate) options: SenderOptions,
 }
 
 /// What a long wait kept of a table of threads.

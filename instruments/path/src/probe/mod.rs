@@ -28,7 +28,9 @@ use quaver_instrument::rights;
 use quaver_path_record::{Completion, TestOutcome, run_client};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+use quaver_store::utc::rfc3339_utc;
 use quaver_view::Document;
+pub use stamp::keep_stretch;
 use std::path::Path;
 use std::time::Duration;
 
@@ -155,6 +157,12 @@ impl Record {
         self
     }
 
+    /// Adds what was asked for.
+    fn asking(mut self, more: serde_json::Map<String, serde_json::Value>) -> Self {
+        self.manifest.asked.as_object_mut().into_iter().for_each(|asked| asked.extend(more.clone()));
+        self
+    }
+
     /// Name of its directory.
     pub(crate) fn name(&self) -> String {
         self.run.name()
@@ -173,14 +181,32 @@ impl Record {
         packets: &[&[Singleton]],
         cut_short: Option<String>,
     ) -> anyhow::Result<(PathDigest, String)> {
+        self.manifest.end(quaver_clock::realtime_ns(), cut_short);
+        let digest = self.store(facts, packets)?;
+        let report = self.run.report().display().to_string();
+        Ok((digest, report))
+    }
+
+    /// The same of what was measured between two instants before now, UTC nanoseconds.
+    fn conclude_as_of(
+        mut self,
+        (from_ns, to_ns): (i64, i64),
+        facts: PathFacts,
+        packets: &[&[Singleton]],
+    ) -> anyhow::Result<RunDir> {
+        (self.manifest.started_realtime_ns, self.manifest.started) = (from_ns, rfc3339_utc(from_ns));
+        self.manifest.end(to_ns, None);
+        self.store(facts, packets)?;
+        Ok(self.run)
+    }
+
+    fn store(&mut self, facts: PathFacts, packets: &[&[Singleton]]) -> anyhow::Result<PathDigest> {
         write_path_samples(&self.run.samples(), packets)?;
         self.manifest.path = Some(serde_json::to_value(facts)?);
-        self.manifest.end(quaver_clock::realtime_ns(), cut_short);
         self.run.write_manifest(&self.manifest)?;
         let digest = path::analyze(&self.run)?;
         digest.store(&self.run)?;
-        let report = self.run.report().display().to_string();
-        Ok((digest, report))
+        Ok(digest)
     }
 }
 

@@ -18,9 +18,11 @@ use quaver_path_flow::{FlowSchedule, Hops, LatePolicy, Received, StampSource};
 use quaver_path_record::Progress;
 use quaver_path_record::owamp::{TwampError, send_twamp};
 use quaver_path_record::stamp::{
-    Protection, SenderOptions, StampKey, StampPacket, StampProgress, send_session,
+    Protection, SenderOptions, StampKey, StampOutcome, StampPacket, StampProgress, send_session,
 };
+use quaver_store::run::RunDir;
 use quaver_view::Cell;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use told::{Fastest, singleton};
 
@@ -139,6 +141,29 @@ pub(super) fn run(args: &ProbeArgs, reflector: Reflector, interrupt: &Interrupt)
     Ok(code)
 }
 
+/// Stores packets of a session that went on, as a run below `parent`; `asked` joins what its manifest says was asked for.
+///
+/// # Errors
+/// The run cannot be written.
+pub fn keep_stretch(
+    parent: &Path,
+    outcome: &StampOutcome,
+    options: &SenderOptions,
+    asked: serde_json::Map<String, serde_json::Value>,
+) -> anyhow::Result<RunDir> {
+    let mut fastest = Fastest::default();
+    outcome.packets.iter().for_each(|packet| fastest.take(packet));
+    let times = told::Times::of(outcome);
+    let mut facts = told::facts(outcome, options, fastest, times, Reflector::Stamp(0).protocol().0);
+    // The sender's times are known of the whole session only.
+    facts.flows.iter_mut().for_each(|flow| flow.achieved = None);
+    let [up, down] = told::packets(outcome, times);
+    let sent = |packet: Option<&StampPacket>| packet.map_or(0, |packet| packet.t1_ns);
+    let held = (sent(outcome.packets.first()), sent(outcome.packets.last()));
+    let record = Record::begin_in(parent)?.noting(&told::notes(outcome, times));
+    record.asking(asked).conclude_as_of(held, facts, &[&up, &down])
+}
+
 fn sender_options(args: &ProbeArgs, reflector: Reflector) -> anyhow::Result<SenderOptions> {
     let unsupported = [
         (args.tcp, "--tcp"),
@@ -219,7 +244,7 @@ impl Follower {
                 }
             }
             StampProgress::Answered { packet, reflected, first } => self.take(packet, reflected, first),
-            StampProgress::Tick { .. } => {}
+            StampProgress::Lost { .. } | StampProgress::Tick { .. } => {}
         }
         if self.up.len() >= BATCH || self.handed.elapsed() >= BATCH_EVERY {
             self.hand_over();

@@ -77,7 +77,7 @@ fn head(document: &mut Document, input: &PathInput<'_>) {
     let (summary, run) = (input.summary, input.run);
     document.fact("host", &run.host);
     document.fact("peer", text!("{}, by {}", summary.peer, summary.protocol));
-    document.fact("started", &run.started);
+    document.fact("started", &run.started).fact("trigger", &run.trigger);
     for known in summary.known_flows() {
         let flow = known.flow;
         let dscp = if flow.dscp == 0 { String::new() } else { format!(", DSCP {}", flow.dscp) };

@@ -6,6 +6,7 @@ mod packets;
 mod program;
 mod record;
 mod waits;
+mod ways;
 mod webhook;
 
 use crate::board::{Board, Incident, Outcomes, Subject};
@@ -90,6 +91,7 @@ impl Keeper {
         let (run, found) = match frozen {
             FrozenWindow::Receiver(frozen) => packets::write(*frozen, &self.staging)?,
             FrozenWindow::Threads(frozen) => waits::write(*frozen, &self.staging)?,
+            FrozenWindow::Path(frozen) => ways::write(*frozen, &self.staging)?,
         };
         if !found.borne_out {
             self.board.outcomes(subject, |outcomes| outcomes.unconfirmed += 1);

@@ -51,7 +51,12 @@ impl Shown {
             Reason::Late => self.late,
             Reason::Held => self.late || !self.held,
             Reason::Losses => self.late || self.lost,
-            Reason::Unread | Reason::Gap | Reason::Asked | Reason::Waited | Reason::Blocked => true,
+            Reason::Unread
+            | Reason::Gap
+            | Reason::Asked
+            | Reason::Waited
+            | Reason::Blocked
+            | Reason::Delayed => true,
         }
     }
 }

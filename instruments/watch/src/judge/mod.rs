@@ -38,12 +38,16 @@ pub(crate) enum Reason {
     Waited,
     /// A thread waited long for a lock.
     Blocked,
+    /// A reply took longer than the shortest round trip lately.
+    Delayed,
 }
 
 impl Reason {
     /// Those of receivers, for metrics.
     pub(crate) const OF_RECEIVERS: [Self; 6] =
         [Self::Late, Self::Held, Self::Unread, Self::Gap, Self::Losses, Self::Asked];
+    /// Those of paths, for metrics.
+    pub(crate) const OF_PATHS: [Self; 2] = [Self::Delayed, Self::Losses];
 
     /// Name in metrics and manifests.
     pub(crate) const fn name(self) -> &'static str {
@@ -56,6 +60,7 @@ impl Reason {
             Self::Asked => "asked",
             Self::Waited => "waited",
             Self::Blocked => "blocked",
+            Self::Delayed => "delayed",
         }
     }
 }
@@ -108,6 +113,9 @@ impl fmt::Display for Trigger {
             Reason::Asked => write!(out, "somebody asked"),
             Reason::Waited => write!(out, "a thread waited {ms:.2} ms for a CPU"),
             Reason::Blocked => write!(out, "a thread waited {ms:.2} ms for a lock"),
+            Reason::Delayed => {
+                write!(out, "a round trip took {ms:.2} ms longer than the shortest of the minute before")
+            }
         }
     }
 }

@@ -52,7 +52,15 @@ pub(super) fn page(figures: &Figures) -> String {
         let silent = if state.silent { "; no reply comes" } else { "" };
         let sent = Cell::several(state.sent, "packet");
         let _ = writeln!(out, "{name}: {watched}: {}{silent}", state.words);
-        let _ = writeln!(out, "  {sent}, {} lost", Cell::Count(state.lost));
+        let _ = writeln!(
+            out,
+            "  {sent}, {} lost; {}, {} more alike; {} not kept",
+            Cell::Count(state.lost),
+            Cell::several(total(&state.outcomes.incidents), "incident"),
+            total(&state.outcomes.folded),
+            Cell::several(state.outcomes.suppressed, "trigger")
+        );
+        losses(&mut out, 0, &state.outcomes);
     }
     let _ = writeln!(
         out,

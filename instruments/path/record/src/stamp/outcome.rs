@@ -88,6 +88,11 @@ pub enum StampProgress<'a> {
         /// Whether it is the packet's first one. A further one answers a copy of the packet, or is a copy itself.
         first: bool,
     },
+    /// No reply to a packet came within the loss timeout.
+    Lost {
+        /// The packet.
+        packet: &'a StampPacket,
+    },
     /// Time passes; told every 50 ms or more often.
     Tick {
         /// Packets that have been sent.

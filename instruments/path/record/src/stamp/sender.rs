@@ -89,7 +89,8 @@ pub(crate) fn send_agreed<E: From<StampError>>(
     Ok(session.run(stop))
 }
 
-fn blank(target: SocketAddr, local: SocketAddr) -> StampOutcome {
+/// A session of which nothing is known yet.
+pub(super) fn blank(target: SocketAddr, local: SocketAddr) -> StampOutcome {
     StampOutcome {
         local,
         target,
@@ -243,7 +244,11 @@ impl Session<'_> {
         while let Some(packet) = self.remembered.get((self.settled - self.first_remembered()) as usize)
             && (now_ns - packet.sent_ns).unsigned_abs() > self.options.loss_timeout_ns
         {
-            self.lost += u64::from(!packet.answered);
+            if !packet.answered {
+                self.lost += 1;
+                let packet = StampPacket { sequence: self.settled, t1_ns: packet.t1_ns, reply: None };
+                (self.watch)(StampProgress::Lost { packet: &packet });
+            }
             self.settled += 1;
         }
     }

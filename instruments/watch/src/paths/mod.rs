@@ -1,15 +1,25 @@
 //! Paths to reflectors of STAMP (RFC 8762), which a session probes for as long as the watch runs.
 
-use crate::board::{Board, PathState};
-use crate::config::PathSettings;
+mod judge;
+mod window;
+
+use crate::board::{Board, Outcomes, PathState};
+use crate::config::{PathSettings, Settings};
+use crate::frozen::{Clocks, FrozenWindow, PathWindow};
+use crate::judge::Trigger;
+use crate::outbox::Outbox;
 use quaver_clock::monotonic_ns;
 use quaver_instrument::interrupt::Interrupt;
-use quaver_path_record::stamp::{SenderOptions, StampPacket, StampProgress, send_session};
+use quaver_path::serve::read_key;
+use quaver_path_record::stamp::{
+    Protection, SenderOptions, StampKey, StampPacket, StampProgress, send_session,
+};
 use quaver_view::Cell;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use window::PathRecorder;
 
 /// A reply that takes longer counts as lost (RFC 7680, section 3.1.3: the waiting time).
 const WAITING_NS: u64 = 3_000_000_000;
@@ -26,18 +36,32 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The thread of one path.
 pub(crate) struct PathWatch {
     pub(crate) settings: PathSettings,
+    pub(crate) all: Arc<Settings>,
     pub(crate) board: Arc<Board>,
+    pub(crate) outbox: Arc<Outbox>,
     pub(crate) end: Interrupt,
 }
 
 impl PathWatch {
     /// Sends until the watch ends.
     pub(crate) fn run(&self) {
+        let protection = match self.protection() {
+            Ok(protection) => protection,
+            Err(error) => {
+                let words = format!("{error:#}");
+                self.tell(&words);
+                return self.change(|state| (state.watched, state.words) = (false, words));
+            }
+        };
         quaver_instrument::rights::keep_to_notify();
+        let mut recorder = PathRecorder::new(&self.settings, &self.all.window, Clocks::now());
         let mut said = String::new();
         let mut silence = Silence::begin(now_ns(), self.settings.every.as_nanos() as u64);
         while !self.end.requested() {
-            let words = match self.target().and_then(|target| self.session(target, &mut silence)) {
+            let target = self.target();
+            let options = target.map(|target| self.options(target, protection.clone()));
+            let words = match options.and_then(|options| self.session(&options, &mut silence, &mut recorder))
+            {
                 Ok(()) => continue,
                 Err(words) => words,
             };
@@ -69,54 +93,112 @@ impl PathWatch {
         first.ok_or_else(|| format!("{host} has no address"))
     }
 
-    /// A session, until the watch ends or the path has been silent for long.
-    fn session(&self, target: SocketAddr, silence: &mut Silence) -> Result<(), String> {
-        let began_ns = now_ns();
-        let options = SenderOptions {
+    fn protection(&self) -> anyhow::Result<Protection> {
+        let Some(path) = &self.settings.key_file else { return Ok(Protection::None) };
+        Ok(Protection::All(StampKey::new(&read_key(path)?)?))
+    }
+
+    fn options(&self, target: SocketAddr, protection: Protection) -> SenderOptions {
+        SenderOptions {
             count: None,
             period_ns: self.settings.every.as_nanos() as u64,
             dscp: self.settings.dscp,
             loss_timeout_ns: WAITING_NS,
             keep_packets: false,
+            protection,
             ..SenderOptions::new(target)
-        };
+        }
+    }
+
+    /// Records what is told of a session, and hands over the window of a trigger when it is over.
+    fn record(&self, recorder: &mut PathRecorder, progress: &StampProgress<'_>, options: &SenderOptions) {
+        let look = recorder.hear(progress, Clocks::now());
+        if !look.given_up.is_empty() {
+            self.give_up(&look.given_up, "the wall clock was set meanwhile");
+        }
+        if let Some(trigger) = look.trigger {
+            self.outcomes(|outcomes| *outcomes.triggers.entry(trigger.reason).or_default() += 1);
+            if look.begins && self.board.may_keep(false, self.all.limits.incidents_an_hour) {
+                recorder.ask(trigger);
+            } else if look.begins {
+                self.outcomes(|outcomes| outcomes.suppressed += 1);
+            }
+        }
+        // By then it has been told which packets are lost.
+        if matches!(progress, StampProgress::Tick { .. }) {
+            self.hand_over(recorder.freeze(monotonic_ns(), false, options));
+        }
+    }
+
+    fn hand_over(&self, frozen: Option<Result<PathWindow, Vec<Trigger>>>) {
+        match frozen {
+            Some(Ok(frozen)) => self.outbox.put(FrozenWindow::Path(Box::new(frozen))),
+            Some(Err(triggers)) => self.give_up(&triggers, "its packets are gone"),
+            None => {}
+        }
+    }
+
+    fn give_up(&self, triggers: &[Trigger], why: &str) {
+        self.tell(&format!("an incident is not kept, for {why}: {}", Trigger::words(triggers)));
+        self.outcomes(|outcomes| outcomes.suppressed += 1);
+        self.board.give_back();
+    }
+
+    fn outcomes(&self, change: impl FnOnce(&mut Outcomes)) {
+        self.change(|state| change(&mut state.outcomes));
+    }
+
+    /// A session, until the watch ends or the path has been silent for long.
+    fn session(
+        &self,
+        options: &SenderOptions,
+        silence: &mut Silence,
+        recorder: &mut PathRecorder,
+    ) -> Result<(), String> {
+        let began_ns = now_ns();
+        let target = options.target;
         let stop = AtomicBool::new(false);
         let mut before = (0, 0);
         let mut last_sent_ns = began_ns;
-        let outcome = send_session(&options, &stop, &mut |progress| match progress {
-            StampProgress::Started { local, target, packet_bytes } => {
-                let every = Cell::Duration(self.settings.every.as_nanos() as i64);
-                let words = format!("{packet_bytes} bytes every {every} from {local} to {target}");
-                self.change(|state| (state.watched, state.words) = (true, words));
-            }
-            StampProgress::Answered { packet, first: true, .. } => {
-                if let Some(time) = silence.reply(now_ns()) {
-                    self.tell(&format!("replies come again, after {:.1} s without", time.as_secs_f64()));
+        let outcome = send_session(options, &stop, &mut |progress| {
+            self.record(recorder, &progress, options);
+            match progress {
+                StampProgress::Started { local, target, packet_bytes } => {
+                    let every = Cell::Duration(self.settings.every.as_nanos() as i64);
+                    let words = format!("{packet_bytes} bytes every {every} from {local} to {target}");
+                    self.change(|state| (state.watched, state.words) = (true, words));
                 }
-                self.change(|state| state.take(packet));
-            }
-            StampProgress::Answered { .. } => self.change(|state| state.duplicates += 1),
-            StampProgress::Tick { sent, lost } => {
-                let now_ns = now_ns();
-                if sent > before.0 {
-                    last_sent_ns = now_ns;
+                StampProgress::Answered { packet, first: true, .. } => {
+                    if let Some(time) = silence.reply(now_ns()) {
+                        self.tell(&format!("replies come again, after {:.1} s without", time.as_secs_f64()));
+                    }
+                    self.change(|state| state.take(packet));
                 }
-                if silence.look(now_ns) {
-                    self.tell(silence.words(last_sent_ns));
-                }
-                if (sent, lost) != before || silence.told {
-                    let (new, now_lost) = (sent - before.0, lost - before.1);
-                    before = (sent, lost);
-                    self.change(|state| {
-                        (state.sent, state.lost) = (state.sent + new, state.lost + now_lost);
-                        state.silent = silence.told;
-                    });
-                }
-                if self.end.requested() || silence.is_given_up(began_ns, now_ns) {
-                    stop.store(true, Ordering::Relaxed);
+                StampProgress::Answered { .. } => self.change(|state| state.duplicates += 1),
+                StampProgress::Lost { .. } => {}
+                StampProgress::Tick { sent, lost } => {
+                    let now_ns = now_ns();
+                    if sent > before.0 {
+                        last_sent_ns = now_ns;
+                    }
+                    if silence.look(now_ns) {
+                        self.tell(silence.words(last_sent_ns));
+                    }
+                    if (sent, lost) != before || silence.told {
+                        let (new, now_lost) = (sent - before.0, lost - before.1);
+                        before = (sent, lost);
+                        self.change(|state| {
+                            (state.sent, state.lost) = (state.sent + new, state.lost + now_lost);
+                            state.silent = silence.told;
+                        });
+                    }
+                    if self.end.requested() || silence.is_given_up(began_ns, now_ns) {
+                        stop.store(true, Ordering::Relaxed);
+                    }
                 }
             }
         });
+        self.hand_over(recorder.freeze(monotonic_ns(), true, options));
         outcome.map_err(|error| error.to_string())?;
         if self.end.requested() {
             Ok(())
@@ -182,6 +264,26 @@ impl Silence {
     }
 }
 
+/// A packet with its four times.
+#[cfg(test)]
+pub(crate) fn some_packet(sequence: u64, [t1_ns, t2_ns, t3_ns, t4_ns]: [i64; 4]) -> StampPacket {
+    let reply = quaver_path_record::stamp::StampReply {
+        t2_ns,
+        t3_ns,
+        t4_ns,
+        t4_by: quaver_path_flow::StampSource::Kernel,
+        reflector_sequence: sequence as u32,
+        forward_ttl: 64,
+        backward_ttl: None,
+        backward_dscp: 0,
+        backward_ecn: 0,
+        class_of_service: None,
+        direct_measurement: None,
+        follow_up: None,
+    };
+    StampPacket { sequence, t1_ns, reply: Some(reply) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,9 +331,14 @@ mod tests {
                 port: address.port(),
                 every: Duration::from_millis(10),
                 dscp: 0,
+                key_file: None,
+                late: None,
+                losses: None,
             };
             let end = Interrupt::default();
-            let watch = PathWatch { settings, board: Arc::clone(&board), end: end.clone() };
+            let all = Arc::new(Settings::parse("cpus = '0'").expect("they are good"));
+            let outbox = Arc::new(Outbox::new(Arc::clone(&board), 1));
+            let watch = PathWatch { settings, all, board: Arc::clone(&board), outbox, end: end.clone() };
             let watching = scope.spawn(move || watch.run());
             let has = |count| move |state: &PathState| state.round_trip.counts.iter().sum::<u64>() >= count;
             while !board.read().paths.get("here").is_some_and(has(20)) {
