@@ -191,6 +191,9 @@ mod tests {
         board.path("studio-b", |state| {
             (state.silent, state.sent, state.lost) = (true, 40, 3);
             state.round_trip.add(1_500_000);
+            state.outcomes.triggers.insert(Reason::Delayed, 3);
+            state.outcomes.incidents.insert("way-back".to_owned(), 1);
+            state.outcomes.folded.insert("way-back".to_owned(), 2);
         });
         quaver_exposition::text_page(&families(&board.read()))
     }
@@ -245,6 +248,9 @@ for family in parse(sys.stdin.read()):
             "gauge quaver_watch_disk_bytes  0.0",
             "gauge quaver_watch_threads_watched threads=encoder 0.0",
             "gauge quaver_watch_path_silent path=studio-b 1.0",
+            "counter quaver_watch_path_triggers_total path=studio-b,reason=delayed 3.0",
+            "counter quaver_watch_path_incidents_total cause=way-back,path=studio-b 1.0",
+            "counter quaver_watch_folded_path_incidents_total cause=way-back,path=studio-b 2.0",
             "counter quaver_watch_path_packets_total path=studio-b 40.0",
             "counter quaver_watch_path_lost_packets_total path=studio-b 3.0",
             "histogram quaver_watch_path_round_trip_seconds_bucket le=0.001,path=studio-b 0.0",
