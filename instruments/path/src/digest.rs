@@ -71,6 +71,8 @@ pub struct RoundTripLoss {
     pub lost: u64,
     /// The same as a part of the packets sent; none where none was sent.
     pub share: Option<f64>,
+    /// Of those without a reply, packets of which nobody can tell on which way they were lost.
+    pub way_unknown: u64,
 }
 
 /// Results of one flow.
@@ -236,7 +238,8 @@ fn round_trip_loss(facts: &PathFacts, summary: &PathSummary) -> Option<RoundTrip
         .map(|results| results.figures.delay.as_ref().map_or(0, |delay| delay.as_measured.count));
     let answered = facts.answered.or(stamped).unwrap_or(there.unique);
     let lost = sent.saturating_sub(answered);
-    Some(RoundTripLoss { sent, lost, share: (sent > 0).then(|| lost as f64 / sent as f64) })
+    let share = (sent > 0).then(|| lost as f64 / sent as f64);
+    Some(RoundTripLoss { sent, lost, share, way_unknown: facts.way_unknown.min(lost) })
 }
 
 /// What packets say of the clocks.

@@ -21,6 +21,10 @@ pub struct PathFacts {
     /// Packets to which a reply came in time; none where nobody replies to packets, and in older runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered: Option<u64>,
+    /// Packets without a reply of which nobody can tell on which way they were lost. They count for the way there, and for the
+    /// way back too where that is so of all.
+    #[serde(default)]
+    pub way_unknown: u64,
     /// What a Jitlat log states instead of round trips.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stated_clock: Option<StatedClock>,

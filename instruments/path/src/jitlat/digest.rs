@@ -58,6 +58,7 @@ pub fn path_facts(header: &LogHeader) -> PathFacts {
     let stated = header.clock_error_ns.zip(header.min_rtt_ns);
     PathFacts {
         answered: None,
+        way_unknown: 0,
         peer: server.ip().to_string(),
         protocol: protocol.unwrap_or_else(|| "jitlat".to_owned()),
         flows: vec![flow_facts(header)],

@@ -20,6 +20,7 @@ pub(crate) fn of_test(outcome: &TestOutcome) -> PathFacts {
     };
     PathFacts {
         answered: None,
+        way_unknown: 0,
         peer: outcome.server.to_string(),
         protocol: match outcome.protocol {
             Protocol::Extended(version) => format!("extension {version}"),

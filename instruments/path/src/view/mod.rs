@@ -15,6 +15,7 @@ use crate::facts::FlowFacts;
 use metrics::{Fates, duration, spread_group, spreads};
 use quaver_arrivals::path::Arrival;
 use quaver_arrivals::path::arrival::Classified;
+use quaver_arrivals::path::direction::Direction;
 use quaver_arrivals::path::playout::Advice;
 use quaver_arrivals::path::summary::Delay;
 use quaver_instrument::facts::RunFacts;
@@ -45,10 +46,11 @@ pub fn document(input: &PathInput<'_>) -> Document {
     let mut sections = vec![below::segments(&known), clocks::section(summary)];
     // A test that kept no packets has its own figures.
     if summary.rolling.is_empty() {
-        document.verdict = Some(verdict(&flows, &summary.rolling_flows));
+        let round_trip = summary.round_trip_loss.as_ref();
+        document.verdict = Some(verdict(&flows, &summary.rolling_flows, round_trip));
         tiles(&mut document, summary, &flows);
         document.sections.extend(charts::section(input));
-        document.section(packets(&flows, summary.round_trip_loss.as_ref()));
+        document.section(packets(&flows, round_trip));
         document.sections.extend(sections.remove(0));
         document.sections.extend(variation(&flows));
         document.section(delay(&flows));
@@ -106,18 +108,31 @@ fn capital(text: &str) -> String {
 }
 
 /// What became of a direction's packets: `Up: loss 0.10 %; PDV p99 2.00 ms.` `pdv` is that of `arrived` packets, by name.
-fn outcome(way: &str, arrived: u64, lost_share: f64, pdv: Option<(&str, i64)>) -> String {
+fn outcome(way: &str, arrived: u64, lost_share: f64, no_loss: &str, pdv: Option<(&str, i64)>) -> String {
     let way = capital(way);
     let pdv = pdv.map_or_else(String::new, |(name, ns)| format!("; PDV {name} {}", Cell::Duration(ns)));
     match (arrived, lost_share) {
         (0, _) => format!("{way}: no packet arrived."),
-        (_, 0.0) => format!("{way}: no loss{pdv}."),
+        (_, 0.0) => format!("{way}: {no_loss}{pdv}."),
         _ => format!("{way}: loss {}{pdv}.", Cell::Share(lost_share)),
     }
 }
 
+/// Part of a flow's packets that is known to be lost on this way. Losses of an unknown way count in its figures.
+fn known_lost_share(results: &FlowResults, unknown: Option<&RoundTripLoss>) -> f64 {
+    let loss = &results.figures.loss;
+    let share = loss.share.unwrap_or(0.0);
+    match unknown {
+        Some(all) if results.flow.direction == Direction::Up || all.way_unknown == all.lost => {
+            share * loss.packets.saturating_sub(all.way_unknown) as f64 / loss.packets.max(1) as f64
+        }
+        _ => share,
+    }
+}
+
 /// `unheard`: of them the receiver said nothing.
-fn verdict(flows: &[&FlowResults], unheard: &[FlowFacts]) -> Text {
+fn verdict(flows: &[&FlowResults], unheard: &[FlowFacts], round_trip: Option<&RoundTripLoss>) -> Text {
+    let unknown = round_trip.filter(|loss| loss.way_unknown > 0);
     if unheard.is_empty() && flows.iter().all(|results| results.figures.packets.unique == 0) {
         return "No packet arrived.".into();
     }
@@ -128,13 +143,23 @@ fn verdict(flows: &[&FlowResults], unheard: &[FlowFacts]) -> Text {
             let pdv = figures.variation.as_ref().map(|variation| &variation.pdv);
             // Fewer packets have no 99th percentile but the largest of them.
             let pdv = pdv.map(|pdv| if pdv.count < 100 { ("max", pdv.max_ns) } else { ("p99", pdv.p99_ns) });
-            outcome(way(results), figures.packets.unique, figures.loss.share.unwrap_or(0.0), pdv)
+            let no_loss = if unknown.is_some() { "no known loss" } else { "no loss" };
+            let lost_share = known_lost_share(results, unknown);
+            outcome(way(results), figures.packets.unique, lost_share, no_loss, pdv)
         })
         .collect();
+    let unknown = unknown.map(|loss| {
+        let (lost, share) = (Cell::Count(loss.lost), Cell::from(loss.share.map(Cell::Share)));
+        let of_them = match loss.way_unknown {
+            all if all == loss.lost => "whether they were lost there or back is not known".to_owned(),
+            some => format!("of {} it is not known whether they were lost there or back", Cell::Count(some)),
+        };
+        format!("No reply to {lost} packets ({share}); {of_them}.")
+    });
     let unheard = unheard
         .iter()
         .map(|flow| format!("{}: the receiver did not say what arrived.", capital(flow.direction.name())));
-    unheard.chain(said).collect::<Vec<_>>().join(" ").into()
+    unknown.into_iter().chain(unheard).chain(said).collect::<Vec<_>>().join(" ").into()
 }
 
 /// Adds a key figure: the worst direction's large, each in the note. `rank` is higher for worse values.
@@ -219,8 +244,12 @@ fn packets(flows: &[&FlowResults], round_trip: Option<&RoundTripLoss>) -> Sectio
         None => "at the end of reception".into(),
     };
     let without_reply = round_trip.filter(|found| found.lost > 0).map(|found| {
+        let unknown = match found.way_unknown {
+            0 => String::new(),
+            some => format!(" Of {} the way is not known, and they count as lost up.", Cell::Count(some)),
+        };
         text!(
-            "No reply: {} of {}, {} (RFC 6673).",
+            "No reply: {} of {}, {} (RFC 6673).{unknown}",
             Cell::Count(found.lost),
             Cell::several(found.sent, "packet"),
             Cell::from(found.share.map(Cell::Share))

@@ -16,7 +16,7 @@ fn share(figures: &RollingFigures, part: u64) -> f64 {
 pub(super) fn verdict(rolling: &[RollingFigures]) -> Text {
     let said = rolling.iter().map(|figures| {
         let pdv = figures.pdv_quantiles_ns.map(|quantiles| ("p99", quantiles[2]));
-        outcome(&figures.direction, figures.unique, share(figures, figures.lost), pdv)
+        outcome(&figures.direction, figures.unique, share(figures, figures.lost), "no loss", pdv)
     });
     said.collect::<Vec<_>>().join(" ").into()
 }

@@ -581,6 +581,28 @@ fn few_packets_have_the_largest_of_them_in_the_verdict() {
 }
 
 #[test]
+fn losses_of_an_unknown_way_are_no_ways() {
+    // A reflector: of 200 packets 196 arrive there, and as many replies here.
+    let said = |way_unknown: u64| {
+        let flows = vec![flow_facts(Direction::Up, 200), flow_facts(Direction::Down, 200)];
+        let of_reflector =
+            PathFacts { protocol: "stamp".into(), way_unknown, answered: Some(196), ..facts(flows) };
+        html(&digest(&of_reflector, &[packets(200), packets(200)], run()))
+    };
+    let all = said(4);
+    assert!(
+        all.contains("No reply to 4 packets (2.0 %); whether they were lost there or back is not known."),
+        "{all}"
+    );
+    assert!(all.contains("Up: no known loss; PDV") && all.contains("Down: no known loss; PDV"), "{all}");
+    let some = said(1);
+    assert!(some.contains("of 1 it is not known whether they were lost there or back."));
+    assert!(some.contains("Up: loss 1.5 %; PDV") && some.contains("Down: loss 2.0 %; PDV"));
+    assert!(some.contains("Of 1 the way is not known, and they count as lost up."));
+    assert!(said(0).contains("Up: loss 2.0 %; PDV") && !said(0).contains("not known whether"));
+}
+
+#[test]
 fn packets_of_which_no_word_came_back_are_neither_lost_nor_arrived() {
     let mut flows = vec![flow_facts(Direction::Up, 200), flow_facts(Direction::Down, 200)];
     for flow in &mut flows {

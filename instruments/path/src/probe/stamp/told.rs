@@ -310,6 +310,10 @@ pub(super) fn facts(
         flows: vec![flow(outcome, options, Direction::Up), flow(outcome, options, Direction::Down)],
         round_trips: if times.lack_receipt { Vec::new() } else { fastest.into_trips() },
         answered: Some(outcome.answered),
+        way_unknown: match outcome.directions.forward_lost {
+            Some(_) => outcome.directions.undecided,
+            None => outcome.lost(),
+        },
         clocks: clocks(outcome),
         clock_steps: clock_steps(
             &outcome.clock_steps,
