@@ -22,6 +22,7 @@ use quaver_path_record::stamp::{
 };
 use quaver_store::run::RunDir;
 use quaver_view::Cell;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use told::{Fastest, singleton};
@@ -178,6 +179,12 @@ fn sender_options(args: &ProbeArgs, reflector: Reflector) -> anyhow::Result<Send
         ));
     }
     let mut options = SenderOptions::new(options::resolve(options::host(args), reflector.port())?);
+    let any = if options.target.is_ipv6() {
+        IpAddr::from(Ipv6Addr::UNSPECIFIED)
+    } else {
+        Ipv4Addr::UNSPECIFIED.into()
+    };
+    options.bind = (args.source_port != 0).then(|| SocketAddr::new(any, args.source_port));
     options.period_ns = options::period_ns(args)?;
     options.count = Some(match (args.count, args.duration) {
         (Some(count), _) => count,
@@ -290,5 +297,29 @@ impl Follower {
         let routes = [Direction::Up, Direction::Down].iter().zip(&self.hops);
         let routes = routes.filter_map(|(direction, seen)| hops::told(*direction, &seen.found)).collect();
         (self.live, self.fastest, routes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaver_instrument::args::parse;
+
+    #[test]
+    fn what_a_session_with_a_reflector_has_not_is_refused_and_its_port_here_is_kept() {
+        let parsed = |line: &str| parse::<ProbeArgs>(format!("probe 127.0.0.1 {line}").split_whitespace());
+        for protocol in ["--stamp", "--twamp", "--owamp"] {
+            for option in ["--port 5", "--rtt-probes 3", "--rtt-interval 1s"] {
+                assert!(parsed(&format!("{protocol} {option}")).is_err(), "{protocol} {option}");
+            }
+            assert_eq!(parsed(&format!("{protocol} --timeout 1s")).is_err(), protocol == "--stamp");
+        }
+        let bind = |line: &str| {
+            let args = parsed(line).unwrap();
+            sender_options(&args, Reflector::of(&args).unwrap()).unwrap().bind
+        };
+        assert_eq!(bind("--stamp"), None);
+        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 5_000));
+        assert_eq!([bind("--stamp --source-port 5000"), bind("--twamp --source-port 5000")], [Some(any); 2]);
     }
 }
