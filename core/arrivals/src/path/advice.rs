@@ -29,6 +29,8 @@ pub struct Call {
     /// How it sounds.
     #[serde(flatten)]
     pub rating: VoiceRating,
+    /// Least and greatest MOS of that buffer within the bound of the clocks' offset: the delay may be off by it.
+    pub mos_interval: [f64; 2],
 }
 
 /// A playout offset, and what a listener misses with it.
@@ -38,20 +40,32 @@ struct Playing {
     burst_ratio: Option<f64>,
 }
 
-/// Advice from the packets of a flow by one clock, of which `sent` were sent.
-pub fn path_advice(arrivals: &[Arrival], sent: u64) -> PathAdvice {
+/// Advice from the packets of a flow by one clock, of which `sent` were sent. Delays are right within `bound_ns`. Without it no
+/// call is rated, for a call is as good as its delay lets it be; buffers need no delay.
+pub fn path_advice(arrivals: &[Arrival], sent: u64, bound_ns: Option<i64>) -> PathAdvice {
     let buffers = TARGETS_PER_MILLION
         .into_iter()
         .filter_map(|target_per_million| playout_advice(arrivals, sent, target_per_million))
         .collect();
+    let Some(bound_ns) = bound_ns else { return PathAdvice { buffers, voice: Vec::new() } };
     let playings = playings(arrivals, sent);
     let least_ns = arrivals.iter().map(Arrival::delay_ns).min().unwrap_or(0);
     let best = |codec| {
         let calls = playings.iter().filter_map(|playing: &Playing| {
             // An offset that is wrong by its bound may make a delay negative. No way takes less than no time.
-            let felt_ms = playing.offset_ns.max(0) as f64 / 1e6;
-            let rating = rate(codec, felt_ms, playing.loss_share, playing.burst_ratio)?;
-            Some(Call { buffer_ns: playing.offset_ns.abs_diff(least_ns), rating })
+            let rated = |offset_ns: i64| {
+                let felt_ms = offset_ns.max(0) as f64 / 1e6;
+                rate(codec, felt_ms, playing.loss_share, playing.burst_ratio)
+            };
+            let edge = |offset_ns: i64| rated(offset_ns).map(|rating| rating.mos);
+            Some(Call {
+                buffer_ns: playing.offset_ns.abs_diff(least_ns),
+                rating: rated(playing.offset_ns)?,
+                mos_interval: [
+                    edge(playing.offset_ns.saturating_add(bound_ns))?,
+                    edge(playing.offset_ns.saturating_sub(bound_ns))?,
+                ],
+            })
         });
         // Of equals the first: the longest buffer, with the fewest losses.
         calls.reduce(|best, call| if call.rating.r > best.rating.r { call } else { best })
@@ -98,7 +112,7 @@ mod tests {
     fn a_call_is_rated_behind_the_buffer_that_makes_it_sound_best() {
         let mut delays = vec![Some(30_000_000); 199];
         delays.push(Some(60_000_000));
-        let advice = path_advice(&arrivals(&delays), 200);
+        let advice = path_advice(&arrivals(&delays), 200, Some(0));
         // One packet in 200 may be late at 1 %, none at 0.1 %.
         let buffer = |at: usize| match advice.buffers[at].advice {
             Advice::Buffer { buffer_ns, playout, .. } => (buffer_ns, playout.late),
@@ -114,7 +128,7 @@ mod tests {
         assert!((g711.rating.mos - 4.409).abs() < 0.001, "the model's own greatest: {}", g711.rating.mos);
         // Where waiting for the slowest would cost more than losing it, it is lost.
         delays[199] = Some(900_000_000);
-        let g711 = path_advice(&arrivals(&delays), 200).voice[0];
+        let g711 = path_advice(&arrivals(&delays), 200, Some(0)).voice[0];
         assert_eq!((g711.buffer_ns, g711.rating.loss_percent, g711.rating.delay_ms), (0, 0.5, 40.25));
     }
 
@@ -124,7 +138,7 @@ mod tests {
             .map(|at: i64| (at % 97 != 0).then_some(20_000_000 + at * 7_919 % 2_000 * 150_000))
             .collect();
         let arrivals = arrivals(&delays);
-        let found = path_advice(&arrivals, 2_000).voice[0].rating.r;
+        let found = path_advice(&arrivals, 2_000, Some(0)).voice[0].rating.r;
         let of = |offset_ms: i64| {
             let played = arrivals.iter().filter(|arrival| arrival.delay_ns() <= offset_ms * 1_000_000);
             let mut numbers: Vec<u64> = played.map(|arrival| arrival.sequence).collect();
@@ -138,17 +152,30 @@ mod tests {
     }
 
     #[test]
+    fn a_call_is_as_sure_as_the_clocks_are() {
+        let call = |bound_ms: i64| {
+            path_advice(&arrivals(&[Some(150_000_000); 100]), 100, Some(bound_ms * 1_000_000)).voice[0]
+        };
+        let [exact, wide] = [0, 100].map(call);
+        assert_eq!(exact.mos_interval, [exact.rating.mos; 2]);
+        let at = |network_ms| rate(CODECS[0], network_ms, 0.0, None).unwrap().mos;
+        assert_eq!((wide.rating, wide.mos_interval), (exact.rating, [at(250.0), at(50.0)]));
+        assert!(at(250.0) < at(50.0) - 0.1);
+        assert_eq!(path_advice(&arrivals(&[Some(1); 9]), 9, None).voice, []);
+    }
+
+    #[test]
     fn a_delay_that_its_bound_makes_negative_is_rated() {
-        let call = path_advice(&arrivals(&[Some(-3_000); 50]), 50).voice[0];
+        let call = path_advice(&arrivals(&[Some(-3_000); 50]), 50, Some(3_000)).voice[0];
         assert_eq!((call.rating.delay_ms, call.buffer_ns), (10.25, 0));
     }
 
     #[test]
     fn where_too_much_is_lost_the_call_is_rated_all_the_same() {
         let delays: Vec<Option<i64>> = (0..100).map(|at| (at % 2 == 0).then_some(10_000_000)).collect();
-        let advice = path_advice(&arrivals(&delays), 100);
+        let advice = path_advice(&arrivals(&delays), 100, Some(0));
         assert!(matches!(advice.buffers[1].advice, Advice::Impossible { lost: 50, allowed: 1 }));
         assert_eq!(advice.voice[0].rating.loss_percent, 50.0);
-        assert_eq!(path_advice(&[], 10), PathAdvice::default());
+        assert_eq!(path_advice(&[], 10, Some(0)), PathAdvice::default());
     }
 }

@@ -198,13 +198,10 @@ pub fn flow_summary(input: &FlowInput<'_>) -> FlowSummary {
     }
 }
 
-/// A call is as good as its delay lets it be, which nobody knows without the clocks' offset. Buffers need none.
 fn advice(input: &FlowInput<'_>) -> PathAdvice {
     let (timed, classified) = (input.timed, input.classified);
     let sent = classified.counts.sent - classified.unstamped.len() as u64;
-    let advice = path_advice(&without(&timed.arrivals, &classified.unstamped), sent);
-    let voice = if timed.bound_ns.is_some() { advice.voice } else { Vec::new() };
-    PathAdvice { voice, ..advice }
+    path_advice(&without(&timed.arrivals, &classified.unstamped), sent, timed.bound_ns)
 }
 
 /// Arrivals of a flow that never had packets of these numbers.

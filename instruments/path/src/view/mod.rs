@@ -199,14 +199,18 @@ fn tiles(document: &mut Document, summary: &PathSummary, flows: &[&FlowResults])
     let reordered = of(flows, |results| results.figures.reordering.ratio);
     tile(document, "Reordered", &reordered, |share| *share, share, "");
     tile(document, "De-jitter buffer", &of(flows, buffer_ns), ns, time, "for 1 % late or lost");
-    let mos = of(flows, |results| Some(results.figures.advice.voice.first()?.rating.mos));
+    let calls = of(flows, |results| results.figures.advice.voice.first().copied());
+    let worst = calls.iter().filter_map(|(_, call)| call.as_ref());
+    let worst = worst.min_by(|one, other| one.rating.mos.total_cmp(&other.rating.mos));
+    let interval = worst.and_then(quality::mos_interval);
+    let interval = interval.map_or_else(String::new, |words| format!(", {words} within the clocks' bound"));
     tile(
         document,
         "Call, MOS",
-        &mos,
-        |mos| -mos,
-        |mos| Cell::Number { value: *mos, digits: 2 },
-        "G.711, of 4.5",
+        &calls,
+        |call| -call.rating.mos,
+        |call| Cell::Number { value: call.rating.mos, digits: 2 },
+        &format!("G.711, of 4.5{interval}"),
     );
 }
 

@@ -4,6 +4,7 @@ use super::metrics::{Metric, Metrics, duration, framed, in_frame};
 use super::way;
 use crate::digest::{FlowResults, KnownFlow};
 use crate::facts::AchievedSchedule;
+use quaver_arrivals::path::advice::Call;
 use quaver_arrivals::path::playout::Advice;
 use quaver_arrivals::path::steps::ShiftCause;
 use quaver_view::{Block, Cell, Column, Section, Table, text};
@@ -47,28 +48,39 @@ pub(super) fn buffers(flows: &[&FlowResults]) -> Option<Section> {
 
 /// How calls would sound; none where nothing arrived.
 pub(super) fn voice(flows: &[&FlowResults]) -> Option<Section> {
-    let columns = ["MOS", "R", "buffer", "mouth to ear", "late or lost", "burst ratio"].map(Column::new);
-    let mut table = Table::new(framed(columns));
-    for results in flows {
-        for call in &results.figures.advice.voice {
-            let rated = &call.rating;
-            let cells = [
-                Cell::Number { value: rated.mos, digits: 2 },
-                Cell::Number { value: rated.r, digits: 1 },
-                duration(call.buffer_ns),
-                Cell::FineDuration(rated.delay_ms * 1e6),
-                Cell::Share(rated.loss_percent / 100.0),
-                Cell::Figure(rated.burst_ratio),
-            ];
-            let name = format!("{}, {}", way(results), rated.codec.name);
-            table.row(in_frame(&name, cells, "ITU-T G.107, G.113 appendix I"));
-        }
+    let calls = || {
+        let of = |results: &&FlowResults| (way(results), results.figures.advice.voice.clone());
+        flows.iter().map(of).flat_map(|(way, calls)| calls.into_iter().map(move |call| (way, call)))
+    };
+    let unsure = calls().any(|(_, call)| mos_interval(&call).is_some());
+    let columns = ["MOS"].into_iter().chain(unsure.then_some("clocks' bound"));
+    let columns = columns.chain(["R", "buffer", "mouth to ear", "late or lost", "burst ratio"]);
+    let mut table = Table::new(framed(columns.map(Column::new)));
+    for (way, call) in calls() {
+        let rated = &call.rating;
+        let mut cells = vec![Cell::Number { value: rated.mos, digits: 2 }];
+        cells.extend(unsure.then(|| Cell::from(mos_interval(&call))));
+        cells.extend([
+            Cell::Number { value: rated.r, digits: 1 },
+            duration(call.buffer_ns),
+            Cell::FineDuration(rated.delay_ms * 1e6),
+            Cell::Share(rated.loss_percent / 100.0),
+            Cell::Figure(rated.burst_ratio),
+        ]);
+        let name = format!("{way}, {}", rated.codec.name);
+        table.row(in_frame(&name, cells, "ITU-T G.107, G.113 appendix I"));
     }
     let section = Section::new("voice", "Voice").note(
         "Voice quality behind the fixed buffer that sounds best: MOS (1 to 4.5) and rating factor R (ITU-T G.107). Codecs \
          without ITU values for this loss are omitted.",
     );
     (!table.rows.is_empty()).then(|| section.with(table))
+}
+
+/// `4.02 to 4.41`; none where the bound changes no digit that is shown.
+pub(super) fn mos_interval(call: &Call) -> Option<String> {
+    let [least, most] = call.mos_interval.map(|value| Cell::Number { value, digits: 2 }.to_string());
+    (least != most).then(|| format!("{least} to {most}"))
 }
 
 /// A number with its sign.

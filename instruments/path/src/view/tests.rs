@@ -581,6 +581,17 @@ fn few_packets_have_the_largest_of_them_in_the_verdict() {
 }
 
 #[test]
+fn a_call_says_how_far_the_clocks_leave_its_rating_open() {
+    let mut found = both(200);
+    assert!(!html(&found).contains("clocks&#x27; bound") && !html(&found).contains("within the clocks"));
+    let up = found.summary.up.as_mut().unwrap();
+    up.figures.advice.voice[0].mos_interval = [3.1, 3.4];
+    let page = html(&found);
+    assert!(page.contains("3.10 to 3.40 within the clocks"), "the tile");
+    assert!(plain(&found.document()).contains("3.10 to 3.40"), "the table");
+}
+
+#[test]
 fn losses_of_an_unknown_way_are_no_ways() {
     // A reflector: of 200 packets 196 arrive there, and as many replies here.
     let said = |way_unknown: u64| {
