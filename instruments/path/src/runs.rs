@@ -26,12 +26,7 @@ impl RunKind for PathRuns {
     }
 
     fn headline(&self) -> &'static [&'static str] {
-        &[
-            "up.delay.corrected.p99_ns",
-            "up.delay.as_measured.p99_ns",
-            "down.delay.corrected.p99_ns",
-            "down.delay.as_measured.p99_ns",
-        ]
+        &["up.variation.pdv.p99_ns", "down.variation.pdv.p99_ns"]
     }
 
     fn schema(&self) -> Option<&'static str> {

@@ -18,6 +18,7 @@ use quaver_store::run::RunDir;
 use row::RunRow;
 pub(crate) use row::unit_of;
 use serde_json::{Value, json};
+use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
 /// Name and version of the list in JSON.
@@ -81,7 +82,7 @@ pub enum SortKey {
     Verb,
     /// The largest directory first
     Size,
-    /// The largest headline number first
+    /// The largest headline number first, runs of one figure together
     Headline,
 }
 
@@ -230,12 +231,22 @@ fn rows(args: &ListArgs, kinds: &[&'static dyn RunKind]) -> anyhow::Result<Vec<R
         SortKey::When => {}
         SortKey::Verb => rows.sort_by(|one, other| one.verb().cmp(other.verb())),
         SortKey::Size => rows.sort_by_key(|row| std::cmp::Reverse(row.bytes)),
-        SortKey::Headline => rows.sort_by(|one, other| {
-            let value = |row: &RunRow| row.headline.as_ref().map_or(f64::NEG_INFINITY, |(_, value)| *value);
-            value(other).total_cmp(&value(one))
-        }),
+        SortKey::Headline => {
+            rows.sort_by(|one, other| by_headline(one.headline.as_ref(), other.headline.as_ref()))
+        }
     }
     Ok(rows)
+}
+
+/// Order of headline numbers, the largest first. A time and a share do not compare, so runs of one figure stand together; runs
+/// without one come last.
+fn by_headline(one: Option<&(String, f64)>, other: Option<&(String, f64)>) -> Ordering {
+    match (one, other) {
+        (Some((figure, value)), Some((other_figure, other_value))) => {
+            figure.cmp(other_figure).then(other_value.total_cmp(value))
+        }
+        (one, other) => other.is_some().cmp(&one.is_some()),
+    }
 }
 
 fn list(args: &ListArgs, kinds: &[&'static dyn RunKind]) -> anyhow::Result<ExitCode> {
@@ -275,4 +286,20 @@ fn prune(args: &PruneArgs, kinds: &[&'static dyn RunKind]) -> anyhow::Result<Exi
         return Ok(ExitCode::Done);
     }
     removal::remove(&runs, args.yes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headline_numbers_of_one_figure_stand_together() {
+        let some = |figure: &str, value| Some((figure.to_owned(), value));
+        let mut all =
+            [None, some("share", 0.2), some("p99_ns", 7.0), some("share", 0.9), some("p99_ns", 90.0)];
+        all.sort_by(|one, other| by_headline(one.as_ref(), other.as_ref()));
+        let sorted =
+            [some("p99_ns", 90.0), some("p99_ns", 7.0), some("share", 0.9), some("share", 0.2), None];
+        assert_eq!(all, sorted);
+    }
 }
