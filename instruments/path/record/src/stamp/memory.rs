@@ -142,7 +142,7 @@ mod tests {
         StampPacket { sequence, t1_ns, reply }
     }
 
-    /// A memory of packets with these numbers of the reflector; none was lost.
+    /// A memory of packets with these numbers of the reflector; those with `None` were lost.
     fn memory(first: u64, reflected: &[Option<u32>]) -> StampMemory {
         let mut memory = StampMemory::default();
         let end = SocketAddr::from(([192, 0, 2, 1], 862));
