@@ -24,6 +24,7 @@ mod segments;
 mod send;
 mod socket;
 mod spec;
+mod summary;
 mod train;
 
 pub use drops::SocketDrops;
@@ -44,6 +45,7 @@ pub use spec::{
     AUTHENTICATION_BYTES, AcceptFrom, FlowSpec, LEAST_PACKET_BYTES, MOST_DATAGRAM_BYTES, MOST_RECORD_BYTES,
     MOST_STAMPS_KEPT, PacketAuthenticator, SESSION_TAG_BYTES, StampSource, StampWish, TrainWish, Transport,
 };
+pub use summary::{DepartureSummary, ReceiverSummary, SegmentSummary, SenderSummary, SendingSummary};
 pub use train::MOST_IN_TRAIN;
 
 #[cfg(test)]

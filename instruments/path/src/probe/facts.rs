@@ -5,11 +5,8 @@ use crate::facts::{
     AchievedSchedule, ChronyFacts, ClockStepFacts, EndClock, FlowFacts, LatePolicyName, MoveFacts, NOT_KNOWN,
     PathFacts, RoundTrip, SendingFacts,
 };
-use quaver_path_flow::{FlowSchedule, LatePolicy, SendReport, Transport};
-use quaver_path_record::{
-    ClockEstimate, Completion, FlowOutcome, HostClocks, Protocol, ReceiverSummary, SenderSummary, Side,
-    TestOutcome,
-};
+use quaver_path_flow::{FlowSchedule, LatePolicy, ReceiverSummary, SendReport, SenderSummary, Transport};
+use quaver_path_record::{ClockEstimate, Completion, FlowOutcome, HostClocks, Protocol, Side, TestOutcome};
 
 /// Facts of a test between two Quavers, or with a Jitlat server.
 pub(crate) fn of_test(outcome: &TestOutcome) -> PathFacts {
@@ -159,8 +156,7 @@ fn achieved(sender: &SenderSummary, report: Option<&SendReport>) -> AchievedSche
         error_p99_ns: held(sender.lateness.quantiles_ns[2]),
         error_max_ns: held(sender.lateness.largest_ns),
         missed: sender.misses,
-        cpu_per_million_ns: (sender.packets > 0)
-            .then(|| (sender.cpu_ns as f64 / sender.packets as f64 * 1e6) as u64),
+        cpu_per_million_ns: sender.cpu_ns_per_million().map(|ns| ns as u64),
         sending: None,
     }
 }

@@ -1,11 +1,13 @@
 //! What an end of a flow knows of its packets below the program, as messages tell it.
 
-use super::super::below::{DepartureSummary, NOT_KNOWN, SegmentSummary};
+use super::super::below::NOT_KNOWN;
 use super::{Body, Message};
 use quaver_abi::wire::extension::{
     DeparturesElement, ExtensionError, HopChangeElement, HopsElement, SegmentsElement, field,
 };
-use quaver_path_flow::{DscpChanges, HopChange, HopSummary, Side as SegmentSide, StampSource};
+use quaver_path_flow::{
+    DepartureSummary, DscpChanges, HopChange, HopSummary, SegmentSummary, Side as SegmentSide, StampSource,
+};
 
 impl Body {
     /// Departures of packets from number `first` on.
