@@ -15,6 +15,7 @@ pub mod probe;
 mod runs;
 pub mod samples;
 pub mod serve;
+mod test_facts;
 mod thread;
 pub mod tui;
 pub mod view;

@@ -2,8 +2,7 @@
 
 use super::observe::SegmentReport;
 use super::spec::StampSource;
-use super::summary::{ReceiverSummary, SenderSummary};
-use hdrhistogram::Histogram;
+use super::summary::{DepartureSummary, ReceiverSummary, SenderSummary};
 use quaver_abi::wire::jitlat::Singleton;
 use quaver_probe::thread::ThreadUsage;
 use std::collections::BTreeMap;
@@ -17,39 +16,6 @@ pub struct Received {
     pub stamped_by: StampSource,
     /// Whether it came with others in one piece, which has one stamp for all of them (`UDP_GRO`).
     pub of_train: bool,
-}
-
-/// How late packets were sent after their deadlines, nanoseconds. Quantiles are right to 1/1000 of their value.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Lateness {
-    /// Mean.
-    pub mean_ns: f64,
-    /// Smallest.
-    pub smallest_ns: u64,
-    /// Quantiles 0.5, 0.9, 0.99, 0.999 and 0.9999.
-    pub quantiles_ns: [u64; 5],
-    /// Largest.
-    pub largest_ns: u64,
-}
-
-impl Lateness {
-    /// From all values and their exact mean.
-    pub fn of(lateness: &Histogram<u64>, mean_ns: Option<f64>) -> Self {
-        Self {
-            mean_ns: mean_ns.unwrap_or(0.0),
-            smallest_ns: lateness.min(),
-            quantiles_ns: [0.5, 0.9, 0.99, 0.999, 0.9999]
-                .map(|quantile| lateness.value_at_quantile(quantile)),
-            largest_ns: lateness.max(),
-        }
-    }
-
-    /// An empty histogram for [`Self::of`]; later than an hour is recorded as an hour.
-    pub fn histogram() -> Histogram<u64> {
-        const LATEST_NS: u64 = 3_600_000_000_000;
-        Histogram::new_with_bounds(1, LATEST_NS, 3)
-            .expect("the bounds are at least a factor of 2 apart, and 3 digits are permitted")
-    }
 }
 
 /// When a packet left the kernel, beside when it was handed over.
@@ -84,6 +50,22 @@ pub struct TransmitStamps {
     pub mean_ns: f64,
     /// Largest departure less hand-over, nanoseconds.
     pub largest_ns: i64,
+}
+
+impl TransmitStamps {
+    /// How long packets took to their departure; none without a stamp.
+    pub fn summary(&self) -> Option<DepartureSummary> {
+        let sources = [StampSource::Hardware, StampSource::Kernel];
+        let stamped_by = sources.into_iter().max_by_key(|source| self.stamped_by[*source as usize])?;
+        (self.count > 0).then_some(DepartureSummary {
+            stamped_by,
+            stamped: self.count,
+            missing: self.missing,
+            median_ns: self.median_ns,
+            p99_ns: self.p99_ns,
+            largest_ns: self.largest_ns,
+        })
+    }
 }
 
 /// Why a sender ended.

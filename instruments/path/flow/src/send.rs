@@ -8,11 +8,11 @@ use super::inbox::hardware_clock;
 use super::observe::Watch;
 use super::outbox::{Fate, Outbox};
 use super::pacing::Pacing;
-use super::report::{Lateness, SendEnd, SendReport};
+use super::report::{SendEnd, SendReport, TransmitStamps};
 use super::segments::Side;
 use super::socket::TestSocket;
 use super::spec::{FlowSpec, StampWish, Transport};
-use super::summary::{DepartureSummary, SegmentSummary, SendingSummary};
+use super::summary::{Lateness, SegmentSummary, SendingSummary};
 use super::train::TrainLength;
 use hdrhistogram::Histogram;
 use quaver_clock::{monotonic_ns, realtime_ns};
@@ -342,7 +342,8 @@ impl<'a> Sender<'a> {
 
     fn finish(mut self) -> SendReport {
         self.report.transmit_stamps = self.departures.take().map(Departures::finish);
-        self.report.summary.departures = DepartureSummary::of(self.report.transmit_stamps.as_ref());
+        self.report.summary.departures =
+            self.report.transmit_stamps.as_ref().and_then(TransmitStamps::summary);
         self.report.summary.sending = Some(self.sending);
         self.report.slope_ppm = self.line.slope_ppm();
         self.report.summary.lateness = Lateness::of(&self.lateness, self.line.mean_y());

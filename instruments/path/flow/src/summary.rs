@@ -3,10 +3,43 @@
 use super::dscp::DscpChanges;
 use super::hops::HopSummary;
 use super::observe::SegmentReport;
-use super::report::{Lateness, TransmitStamps};
 use super::schedule::LatePolicy;
 use super::segments::Side;
 use super::spec::StampSource;
+use hdrhistogram::Histogram;
+
+/// How late packets were sent after their deadlines, nanoseconds. Quantiles are right to 1/1000 of their value.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Lateness {
+    /// Mean.
+    pub mean_ns: f64,
+    /// Smallest.
+    pub smallest_ns: u64,
+    /// Quantiles 0.5, 0.9, 0.99, 0.999 and 0.9999.
+    pub quantiles_ns: [u64; 5],
+    /// Largest.
+    pub largest_ns: u64,
+}
+
+impl Lateness {
+    /// From all values and their exact mean.
+    pub fn of(lateness: &Histogram<u64>, mean_ns: Option<f64>) -> Self {
+        Self {
+            mean_ns: mean_ns.unwrap_or(0.0),
+            smallest_ns: lateness.min(),
+            quantiles_ns: [0.5, 0.9, 0.99, 0.999, 0.9999]
+                .map(|quantile| lateness.value_at_quantile(quantile)),
+            largest_ns: lateness.max(),
+        }
+    }
+
+    /// An empty histogram for [`Self::of`]; later than an hour is recorded as an hour.
+    pub fn histogram() -> Histogram<u64> {
+        const LATEST_NS: u64 = 3_600_000_000_000;
+        Histogram::new_with_bounds(1, LATEST_NS, 3)
+            .expect("the bounds are at least a factor of 2 apart, and 3 digits are permitted")
+    }
+}
 
 /// What a sender says of a flow. Counts are exact, and have 64 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -156,23 +189,6 @@ impl SegmentSummary {
                 reordered: known(counters.received_out_of_order),
                 duplicate: None,
             },
-        })
-    }
-}
-
-impl DepartureSummary {
-    /// From the stamps; none where there is none.
-    pub fn of(stamps: Option<&TransmitStamps>) -> Option<Self> {
-        let stamps = stamps.filter(|stamps| stamps.count > 0)?;
-        let sources = [StampSource::Hardware, StampSource::Kernel];
-        let stamped_by = sources.into_iter().max_by_key(|source| stamps.stamped_by[*source as usize])?;
-        Some(Self {
-            stamped_by,
-            stamped: stamps.count,
-            missing: stamps.missing,
-            median_ns: stamps.median_ns,
-            p99_ns: stamps.p99_ns,
-            largest_ns: stamps.largest_ns,
         })
     }
 }

@@ -34,7 +34,7 @@ pub use figures::{ServerFigures, Shown};
 pub use hosts::Side;
 pub use limits::{Budget, LegacyLimits, Limits};
 pub use options::{ClientOptions, Directions, ServerOptions};
-pub use outcome::{Completion, FlowOutcome, HostClocks, Moved, Protocol, RttProbe, TestOutcome};
+pub use outcome::{Completion, FlowOutcome, HostClocks, Moved, Protocol, TestOutcome};
 pub use server::serve;
 pub use source::{ShapeError, SourceRequest, SourceSummary, StreamShape};
 

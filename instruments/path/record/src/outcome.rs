@@ -1,8 +1,8 @@
 //! What a test leaves with the client.
 
 use super::clocks::{ClockEstimate, ClockPair, ClockStep};
-use super::options::ClientOptions;
 use quaver_abi::wire::jitlat::Singleton;
+use quaver_arrivals::path::clocks::RttProbe;
 use quaver_arrivals::path::direction::Direction;
 use quaver_path_flow::{FlowSchedule, ReceiverSummary, SendReport, SenderSummary, Transport};
 use std::net::SocketAddr;
@@ -30,24 +30,6 @@ impl Protocol {
             Self::Owamp => "owamp",
             Self::Twamp => "twamp",
         }
-    }
-}
-
-/// A round trip over the control connection (Jitlat, annex A.2). Nanoseconds of UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RttProbe {
-    /// The client's clock before sending.
-    pub t1_ns: i64,
-    /// The server's clock.
-    pub t2_ns: i64,
-    /// The client's clock after receiving.
-    pub t3_ns: i64,
-}
-
-impl RttProbe {
-    /// Round trip, nanoseconds by the client's clock.
-    pub const fn rtt_ns(&self) -> i64 {
-        self.t3_ns.wrapping_sub(self.t1_ns)
     }
 }
 
@@ -103,34 +85,6 @@ pub struct FlowOutcome {
 }
 
 impl FlowOutcome {
-    /// A flow that begins: nothing has come of it yet.
-    pub(super) fn begun(
-        options: &ClientOptions,
-        direction: Direction,
-        source: SocketAddr,
-        destination: SocketAddr,
-    ) -> Self {
-        Self {
-            direction,
-            transport: options.transport,
-            source,
-            destination,
-            packet_bytes: options.packet_bytes,
-            packets: options.packets,
-            schedule: options.schedule.clone(),
-            lasting: options.lasting,
-            dscp: options.dscp,
-            singletons: Vec::new(),
-            rows: 0,
-            sender: None,
-            receiver: None,
-            send_report: None,
-            departed: Vec::new(),
-            moved: None,
-            complete: false,
-        }
-    }
-
     /// Takes what this host sent.
     pub(super) fn sent(&mut self, report: SendReport) {
         self.sender = Some(report.summary);
@@ -176,7 +130,7 @@ pub struct TestOutcome {
     pub client: SocketAddr,
     /// Start of the test (first flow), UTC nanoseconds of this host's clock.
     pub started_ns: i64,
-    /// Round trips.
+    /// Round trips over the control connection (Jitlat, annex A.2), by UTC.
     pub rtt_probes: Vec<RttProbe>,
     /// The flows that began, in their order.
     pub flows: Vec<FlowOutcome>,

@@ -1,6 +1,5 @@
 //! `quaver probe`: what an application with a steady stream of packets would see between two hosts.
 
-pub(crate) mod facts;
 mod hops;
 mod live;
 pub(crate) mod logs;
@@ -13,6 +12,7 @@ use crate::digest as path;
 use crate::digest::PathDigest;
 use crate::facts::PathFacts;
 use crate::samples::write_path_samples;
+use crate::test_facts::{of_test, sent};
 use crate::thread::spinners_loss;
 use crate::tui::{LiveView, NO_TERMINAL};
 use anyhow::Context;
@@ -63,10 +63,9 @@ pub(crate) fn run(args: &ProbeArgs, interrupt: &Interrupt) -> anyhow::Result<Exi
         quaver_instrument::tell!("quaver: {}", quaver_instrument::exit_code::sentence(&error));
     }
     let complete = matches!(outcome.completion, Completion::Complete);
-    let sent =
-        |direction| facts::sent(outcome.flows.iter().find(|flow| flow.direction == direction)?, complete);
+    let sent = |direction| sent(outcome.flows.iter().find(|flow| flow.direction == direction)?, complete);
     let rolling = live.finish(sent);
-    let mut facts = facts::of_test(&outcome);
+    let mut facts = of_test(&outcome);
     if options.rolling {
         facts.rolling = rolling;
     }

@@ -7,6 +7,7 @@ mod open_way;
 mod probes;
 mod source;
 
+use quaver_arrivals::path::clocks::RttProbe;
 use quaver_arrivals::path::direction::Direction;
 pub use source::{RemoteSource, SourceClient, request_source};
 
@@ -18,7 +19,7 @@ use super::error::PathError;
 use super::event::Progress;
 use super::hosts::Side;
 use super::options::{ClientOptions, Directions};
-use super::outcome::{Completion, FlowOutcome, HostClocks, Protocol, RttProbe, TestOutcome};
+use super::outcome::{Completion, FlowOutcome, HostClocks, Protocol, TestOutcome};
 use super::owamp;
 use super::sending::Sending;
 use quaver_clock::realtime_ns;
@@ -203,7 +204,7 @@ impl<'a> Test<'a> {
             self.started_ns = realtime_ns();
         }
         (self.watch)(Progress::Started { direction, source, destination });
-        Ok(FlowOutcome::begun(self.options, direction, source, destination))
+        Ok(self.options.flow(direction, source, destination))
     }
 
     /// Puts the record of a flow to the others, as far as it went.

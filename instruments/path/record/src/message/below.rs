@@ -212,7 +212,7 @@ mod tests {
             largest_ns: 80_000,
             ..TransmitStamps::default()
         };
-        let summary = DepartureSummary::of(Some(&stamps));
+        let summary = stamps.summary();
         assert_eq!(summary.unwrap().stamped_by, StampSource::Kernel);
         let told = message(Body::new().departures(summary));
         assert_eq!((told.departures(), told.check(&[])), (summary, Ok(())));
@@ -220,6 +220,6 @@ mod tests {
         let nonsense =
             message(Body::new().field(field::DEPARTURES, &[2; 48]).field(field::SEGMENTS, &[0; 40]));
         assert_eq!((nonsense.departures(), nonsense.segments()), (None, None));
-        assert_eq!(DepartureSummary::of(Some(&TransmitStamps::default())), None);
+        assert_eq!(TransmitStamps::default().summary(), None);
     }
 }

@@ -164,7 +164,7 @@ impl Session<'_> {
         let mut rows =
             Rows { direction: self.direction, keep: !self.options.rolling, kept: Vec::new(), count: 0 };
         let (ran, told) = self.flow(&agreed, &mut rows)?;
-        let mut flow = FlowOutcome::begun(self.options, self.direction, source, destination);
+        let mut flow = self.options.flow(self.direction, source, destination);
         match ran {
             Ran::Sent(report) => flow.sent(report?),
             Ran::Received(report) => flow.receiver = Some(report?.summary),

@@ -23,11 +23,7 @@ pub(crate) fn of_test(outcome: &TestOutcome) -> PathFacts {
             other => other.name().to_owned(),
         },
         flows: outcome.flows.iter().map(|flow| of_flow(flow, why.as_deref())).collect(),
-        round_trips: outcome
-            .rtt_probes
-            .iter()
-            .map(|probe| RoundTrip { t1_ns: probe.t1_ns, t2_ns: probe.t2_ns, t3_ns: probe.t3_ns })
-            .collect(),
+        round_trips: outcome.rtt_probes.iter().map(|probe| RoundTrip::from(*probe)).collect(),
         stated_clock: None,
         clocks: [end_clock("client", &outcome.client_clock), end_clock("server", &outcome.server_clock)]
             .into_iter()
@@ -56,7 +52,7 @@ fn end_clock(end: &str, clocks: &HostClocks) -> Option<EndClock> {
 }
 
 /// The same of one estimate.
-pub(super) fn clock_of(end: &str, estimate: ClockEstimate) -> EndClock {
+pub(crate) fn clock_of(end: &str, estimate: ClockEstimate) -> EndClock {
     let synchronised = estimate.is_synchronised();
     EndClock {
         end: end.to_owned(),
@@ -68,7 +64,7 @@ pub(super) fn clock_of(end: &str, estimate: ClockEstimate) -> EndClock {
 }
 
 /// Steps of a wall clock, counted from the start of the test by that clock.
-pub(super) fn clock_steps(steps: &[quaver_path_record::ClockStep], started_ns: i64) -> Vec<ClockStepFacts> {
+pub(crate) fn clock_steps(steps: &[quaver_path_record::ClockStep], started_ns: i64) -> Vec<ClockStepFacts> {
     let steps = steps.iter().map(|step| ClockStepFacts {
         end: match step.side {
             Side::Client => "client".to_owned(),
@@ -81,11 +77,12 @@ pub(super) fn clock_steps(steps: &[quaver_path_record::ClockStep], started_ns: i
 }
 
 /// Packets sent. A sender that went away in the middle did not send all that was asked for.
-pub(super) fn sent(flow: &FlowOutcome, complete: bool) -> Option<u64> {
+pub(crate) fn sent(flow: &FlowOutcome, complete: bool) -> Option<u64> {
     flow.packets_sent().filter(|_| complete || flow.sender.is_some())
 }
 
-fn of_flow(flow: &FlowOutcome, why: Option<&str>) -> FlowFacts {
+/// Facts of one of its flows; `why` the test did not go its full length, where it did not.
+pub(crate) fn of_flow(flow: &FlowOutcome, why: Option<&str>) -> FlowFacts {
     let receiver = flow.receiver.as_ref();
     FlowFacts {
         direction: flow.direction,
@@ -161,7 +158,7 @@ fn achieved(sender: &SenderSummary, report: Option<&SendReport>) -> AchievedSche
     }
 }
 
-pub(super) fn late_policy_name(late: LatePolicy) -> LatePolicyName {
+pub(crate) fn late_policy_name(late: LatePolicy) -> LatePolicyName {
     match late {
         LatePolicy::Skip => LatePolicyName::Skip,
         LatePolicy::SendLate => LatePolicyName::SendLate,
