@@ -237,29 +237,20 @@ fn over_time(drawn: &ThreadHistory) -> Section {
 }
 
 fn threads(all: &[ThreadRow]) -> Section {
-    let columns = [
-        "thread",
-        "life",
-        "waited",
-        "lost",
-        "left",
-        "slow-down without controller",
-        "slow-down with",
-        "mean f/f0",
-    ];
-    let mut table = Table::new(columns).first_rows(FIRST_THREADS).terminal_first(FIRST_THREADS);
-    for one in all.iter().take(THREADS) {
-        table.row([
-            Cell::Index(one.thread.into()),
-            time(one.length_ns),
-            time(one.blocked_ns),
-            time(one.lost_ns),
-            Cell::FineDuration(one.left_ns),
-            share(one.slow_down_without),
-            share(one.slow_down_with),
-            one.mean_ratio.map(|value| Cell::Number { value, digits: 3 }).into(),
-        ]);
-    }
+    let table = Table::of(
+        all.iter().take(THREADS),
+        &[
+            ("thread", &|one| Cell::Index(one.thread.into())),
+            ("life", &|one| time(one.length_ns)),
+            ("waited", &|one| time(one.blocked_ns)),
+            ("lost", &|one| time(one.lost_ns)),
+            ("left", &|one| Cell::FineDuration(one.left_ns)),
+            ("slow-down without controller", &|one| share(one.slow_down_without)),
+            ("slow-down with", &|one| share(one.slow_down_with)),
+            ("mean f/f0", &|one| one.mean_ratio.map(|value| Cell::Number { value, digits: 3 }).into()),
+        ],
+    );
+    let table = table.first_rows(FIRST_THREADS).terminal_first(FIRST_THREADS);
     Section::new("threads", "Threads")
         .note(
             "reactive, k = 1, up to the table's own maximum; a thread that recovers its creator's debt wins more than it lost",
