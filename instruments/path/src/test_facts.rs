@@ -10,11 +10,7 @@ use quaver_path_record::{ClockEstimate, Completion, FlowOutcome, HostClocks, Pro
 
 /// Facts of a test between two Quavers, or with a Jitlat server.
 pub(crate) fn of_test(outcome: &TestOutcome) -> PathFacts {
-    let why = match &outcome.completion {
-        Completion::Complete => None,
-        Completion::Interrupted => Some("interrupted by the user".to_owned()),
-        Completion::ServerLost(sentence) => Some(sentence.clone()),
-    };
+    let why = cut_short(outcome);
     PathFacts {
         answered: None,
         peer: outcome.server.to_string(),
@@ -32,6 +28,15 @@ pub(crate) fn of_test(outcome: &TestOutcome) -> PathFacts {
         clock_steps: clock_steps(&outcome.clock_steps, outcome.started_ns),
         boot_gap_ns: boot_gap_ns(&outcome.client_clock, &outcome.server_clock),
         rolling: Vec::new(),
+    }
+}
+
+/// Why a test did not go its full length, where it did not.
+pub(crate) fn cut_short(outcome: &TestOutcome) -> Option<String> {
+    match &outcome.completion {
+        Completion::Complete => None,
+        Completion::Interrupted => Some("interrupted by the user".to_owned()),
+        Completion::ServerLost(sentence) => Some(sentence.clone()),
     }
 }
 
@@ -114,7 +119,7 @@ pub(crate) fn of_flow(flow: &FlowOutcome, why: Option<&str>) -> FlowFacts {
             uncounted: moved.uncounted,
             to: moved.to.to_string(),
         }),
-        cut_short: cut_short(flow, why),
+        cut_short: flow_cut_short(flow, why),
     }
 }
 
@@ -189,7 +194,7 @@ fn planned(flow: &FlowOutcome) -> u64 {
 }
 
 /// Why a flow is not all there: the end of the whole test, or something of its own.
-fn cut_short(flow: &FlowOutcome, why: Option<&str>) -> Option<String> {
+fn flow_cut_short(flow: &FlowOutcome, why: Option<&str>) -> Option<String> {
     if flow.complete {
         return None;
     }
