@@ -43,7 +43,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-store", 4_811),
     ("quaver-study", 4_546),
     ("quaver-study-analysis", 2_036),
-    ("quaver-sync", 12_253),
+    ("quaver-sync", 12_245),
     ("quaver-sync-analysis", 9_875),
     ("quaver-sync-store", 1_240),
     ("quaver-trace", 4_839),
