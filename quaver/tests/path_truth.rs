@@ -169,14 +169,14 @@ fn flow_from(first_sequence: u64, rules: Vec<Rule>) -> (Vec<Received>, [u64; 3],
         let sending = scope.spawn(move || send_flow(&sender, spec, acknowledged, stop).unwrap());
         let report = receive_flow(&receiver, spec, &mut |packets| received.extend_from_slice(packets), stop);
         acknowledged.store(true, Ordering::Relaxed);
-        assert_eq!(sending.join().unwrap().packets, 300);
+        assert_eq!(sending.join().unwrap().summary.packets, 300);
         report.unwrap()
     });
     let reader = Reader { first: first_sequence, ..Reader::of(300) };
     let relayed = relay.stop().unwrap();
-    assert_eq!((relayed.unread, report.own_drops.unwrap_or(0)), (0, 0));
+    assert_eq!((relayed.unread, report.summary.own_drops.unwrap_or(0)), (0, 0));
     let truth = Truth::of(&relayed.records, 0, Direction::Up, &reader);
-    (received, [report.duplicates, report.invalid, report.foreign], truth)
+    (received, [report.summary.duplicates, report.summary.invalid, report.summary.foreign], truth)
 }
 
 #[test]

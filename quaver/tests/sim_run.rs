@@ -412,9 +412,9 @@ struct Taken<S> {
 }
 
 impl<S: Steps> Steps for Taken<S> {
-    fn step(&mut self, accesses: &mut Vec<quaver_trace::step::Access>) -> Result<Step, TraceError> {
+    fn append(&mut self, accesses: &mut Vec<quaver_trace::step::Access>) -> Result<Step, TraceError> {
         self.taken.fetch_add(1, Ordering::Relaxed);
-        self.steps.step(accesses)
+        self.steps.append(accesses)
     }
 }
 

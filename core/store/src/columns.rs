@@ -249,13 +249,8 @@ impl RowGroup<'_> {
 /// # Errors
 /// The file cannot be read, is no table of ours, or is of a later format.
 pub fn table_name(path: &Path) -> Result<String, StoreError> {
-    let file = File::open(path).map_err(|e| StoreError::io("open", path, e))?;
-    let reader = contained(path, || SerializedFileReader::new(file))?;
-    let value = |key: &str| {
-        let pairs = reader.metadata().file_metadata().key_value_metadata()?;
-        pairs.iter().find(|pair| pair.key == key)?.value.clone()
-    };
-    table_of(path, value)
+    let reader = TableReader::of_any(path)?;
+    table_of(path, |key| reader.stated(key))
 }
 
 /// The name of the table in a file, by what the file's metadata have for a key.
@@ -285,24 +280,25 @@ impl TableReader {
     /// # Errors
     /// The file cannot be read, is another table, or is of a later format.
     pub fn open(path: &Path, table: &str) -> Result<Self, StoreError> {
+        let reader = Self::of_any(path)?;
+        if reader.stated(TABLE_KEY).as_deref() != Some(table) {
+            return Err(reader.shape(format!("it is not a table of {table}")));
+        }
+        reader.check_places()?;
+        table_of(path, |key| reader.stated(key))?;
+        Ok(reader)
+    }
+
+    fn of_any(path: &Path) -> Result<Self, StoreError> {
         let file = File::open(path).map_err(|e| StoreError::io("open", path, e))?;
         let reader = contained(path, || SerializedFileReader::new(file))?;
-        let table_reader = Self { reader, path: path.to_owned() };
-        let value = |key: &str| {
-            let pairs = table_reader.reader.metadata().file_metadata().key_value_metadata()?;
-            pairs.iter().find(|pair| pair.key == key)?.value.clone()
-        };
-        if value(TABLE_KEY).as_deref() != Some(table) {
-            return Err(table_reader.shape(format!("it is not a table of {table}")));
-        }
-        table_reader.check_places()?;
-        match value(FORMAT_KEY).and_then(|text| text.parse().ok()) {
-            Some(found) if found > FORMAT => {
-                Err(StoreError::NewerFormat { path: path.to_owned(), found, supported: FORMAT })
-            }
-            Some(_) => Ok(table_reader),
-            None => Err(table_reader.shape("it does not say which format it has".to_owned())),
-        }
+        Ok(Self { reader, path: path.to_owned() })
+    }
+
+    /// What the file's metadata have for a key.
+    pub(crate) fn stated(&self, key: &str) -> Option<String> {
+        let pairs = self.reader.metadata().file_metadata().key_value_metadata()?;
+        pairs.iter().find(|pair| pair.key == key)?.value.clone()
     }
 
     /// Whether columns can lie where a damaged file might say that they do: the library takes that for granted.

@@ -64,12 +64,7 @@ fn copy_table(
         let mut unread = None;
         let written = writer.rows(rows, |out, _| {
             for column in columns {
-                let copied = if reader.has_column(&column.name) {
-                    copy(reader, group, column, out, change)
-                } else {
-                    fill(reader, (group, rows), column, out)
-                };
-                copied.map_err(|error| match error {
+                copy(reader, (group, rows), column, out, change).map_err(|error| match error {
                     Failed::Read(error) => {
                         unread = Some(error);
                         ParquetError::General("unread".to_owned())
@@ -120,8 +115,7 @@ impl TableReader {
     }
 
     fn states_its_run(&self) -> bool {
-        let pairs = self.reader.metadata().file_metadata().key_value_metadata();
-        pairs.is_some_and(|pairs| pairs.iter().any(|pair| pair.key == RUN_KEY))
+        self.stated(RUN_KEY).is_some()
     }
 
     fn values_of<T: DataType>(
@@ -145,61 +139,45 @@ enum Failed {
     Write(ParquetError),
 }
 
+/// A column as the file has it; one that it lacks has the names of its numbers, or nulls.
 fn copy(
     reader: &TableReader,
-    group: usize,
+    of: (usize, usize),
     column: &Column,
     out: &mut RowGroup<'_>,
     change: &mut dyn FnMut(&str, &str) -> String,
 ) -> Result<(), Failed> {
-    let (name, layout, optional) = (column.name.as_ref(), column.layout, column.optional);
-    let read = Failed::Read;
-    let written = match layout {
+    let named = column.names.filter(|names| names.columns.iter().all(|it| reader.has_column(it)));
+    if let Some(names) = named.filter(|_| !reader.has_column(&column.name)) {
+        let [first, second] = names.columns.map(|name| reader.values_of::<Int32Type>(of.0, name, |it| *it));
+        let pairs = first.map_err(Failed::Read)?.into_iter().zip(second.map_err(Failed::Read)?);
+        let number = |value: Option<i32>| value.map_or(0, i32::cast_unsigned);
+        let pairs = pairs.map(|(first, second)| (number(first), number(second)));
+        return out.names(pairs, names.name).map_err(Failed::Write);
+    }
+    match column.layout {
         Layout::I64 | Layout::U64 | Layout::FewU64 => {
-            let values = reader.values_of::<Int64Type>(group, name, |value| *value).map_err(read)?;
-            out.column::<Int64Type>(values.into_iter(), optional)
+            copy_values::<Int64Type>(reader, of, column, out, |value| *value)
         }
-        Layout::U32 | Layout::Few(_) => {
-            let values = reader.values_of::<Int32Type>(group, name, |value| *value).map_err(read)?;
-            out.column::<Int32Type>(values.into_iter(), optional)
-        }
-        Layout::F64 => {
-            let values = reader.values_of::<DoubleType>(group, name, |value| *value).map_err(read)?;
-            out.column::<DoubleType>(values.into_iter(), optional)
-        }
-        Layout::Text => {
-            let text = |value: &ByteArray| {
-                ByteArray::from(change(name, &String::from_utf8_lossy(value.data())).into_bytes())
-            };
-            let values = reader.values_of::<ByteArrayType>(group, name, text).map_err(read)?;
-            out.column::<ByteArrayType>(values.into_iter(), optional)
-        }
-    };
-    written.map_err(Failed::Write)
+        Layout::U32 | Layout::Few(_) => copy_values::<Int32Type>(reader, of, column, out, |value| *value),
+        Layout::F64 => copy_values::<DoubleType>(reader, of, column, out, |value| *value),
+        Layout::Text => copy_values::<ByteArrayType>(reader, of, column, out, |value| {
+            ByteArray::from(change(&column.name, &String::from_utf8_lossy(value.data())).into_bytes())
+        }),
+    }
 }
 
-/// A column that the file lacks.
-fn fill(
+fn copy_values<T: DataType>(
     reader: &TableReader,
     (group, rows): (usize, usize),
     column: &Column,
     out: &mut RowGroup<'_>,
+    value: impl FnMut(&T::T) -> T::T,
 ) -> Result<(), Failed> {
-    let written = match column.names.filter(|names| names.columns.iter().all(|it| reader.has_column(it))) {
-        Some(names) => {
-            let [first, second] = names.columns.map(|of| reader.values_of::<Int32Type>(group, of, |it| *it));
-            let pairs = first.map_err(Failed::Read)?.into_iter().zip(second.map_err(Failed::Read)?);
-            let number = |value: Option<i32>| value.map_or(0, i32::cast_unsigned);
-            out.names(pairs.map(|(first, second)| (number(first), number(second))), names.name)
-        }
-        None => match column.layout {
-            Layout::I64 | Layout::U64 | Layout::FewU64 => {
-                out.column::<Int64Type>((0..rows).map(|_| None), true)
-            }
-            Layout::U32 | Layout::Few(_) => out.column::<Int32Type>((0..rows).map(|_| None), true),
-            Layout::F64 => out.column::<DoubleType>((0..rows).map(|_| None), true),
-            Layout::Text => out.column::<ByteArrayType>((0..rows).map(|_| None), true),
-        },
+    let values = if reader.has_column(&column.name) {
+        reader.values_of::<T>(group, &column.name, value).map_err(Failed::Read)?
+    } else {
+        vec![None; rows]
     };
-    written.map_err(Failed::Write)
+    out.column::<T>(values.into_iter(), column.optional).map_err(Failed::Write)
 }

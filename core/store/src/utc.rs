@@ -2,7 +2,7 @@
 
 /// `20261120T165800Z` of seconds since 1970.
 pub(crate) fn compact_utc(seconds: u64) -> String {
-    let (year, month, day) = civil_date(seconds / 86_400);
+    let (year, month, day) = civil_date((seconds / 86_400).cast_signed());
     let s = seconds % 86_400;
     format!("{year:04}{month:02}{day:02}T{:02}{:02}{:02}Z", s / 3600, s / 60 % 60, s % 60)
 }
@@ -10,7 +10,7 @@ pub(crate) fn compact_utc(seconds: u64) -> String {
 /// `2026-11-20T16:58:00Z` (RFC 3339) of CLOCK_REALTIME nanoseconds; times before 1970 are shown as 1970.
 pub fn rfc3339_utc(realtime_ns: i64) -> String {
     let seconds = u64::try_from(realtime_ns).unwrap_or(0) / 1_000_000_000;
-    let (year, month, day) = civil_date(seconds / 86_400);
+    let (year, month, day) = civil_date((seconds / 86_400).cast_signed());
     let s = seconds % 86_400;
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", s / 3600, s / 60 % 60, s % 60)
 }
@@ -23,15 +23,16 @@ pub fn rfc3339_utc_ms(realtime_ns: i64) -> String {
 
 /// Year, month and day in the Gregorian calendar of a count of days since 1970-01-01: years are counted from
 /// 1 March, so that the leap day is the last of its year, in cycles of 400 years.
-fn civil_date(days: u64) -> (u64, u64, u64) {
-    let from_march_0000 = days + 719_468;
-    let (era, day) = (from_march_0000 / 146_097, from_march_0000 % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year + year / 4 - year / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    let day_of_month = day_of_year - (153 * march_month + 2) / 5 + 1;
-    (era * 400 + year + u64::from(month <= 2), month, day_of_month)
+pub fn civil_date(days_since_1970: i64) -> (i64, i64, i64) {
+    let days = days_since_1970 + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

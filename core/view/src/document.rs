@@ -243,10 +243,22 @@ pub struct Table {
     pub empty: Text,
 }
 
+/// Heading of a column, and the cell that it has of a thing.
+pub type ColumnOf<'a, T> = (&'a str, &'a dyn Fn(&T) -> Cell);
+
 impl Table {
     /// A table with these columns.
     pub fn new<C: Into<Column>>(columns: impl IntoIterator<Item = C>) -> Self {
         Self { columns: columns.into_iter().map(Into::into).collect(), ..Self::default() }
+    }
+
+    /// A table of things, a row each.
+    pub fn of<T>(things: impl IntoIterator<Item = T>, columns: &[ColumnOf<'_, T>]) -> Self {
+        let mut table = Self::new(columns.iter().map(|(heading, _)| *heading));
+        for thing in things {
+            table.row(columns.iter().map(|(_, cell)| cell(&thing)));
+        }
+        table
     }
 
     /// A table of so many columns without headings.

@@ -22,7 +22,8 @@ pub use axis::{Axis, Colour, Quantity};
 pub use cell::{Cell, bar};
 pub use chart::{Arrangement, Chart, Group, Rendering};
 pub use document::{
-    Block, Cause, Causes, Column, Document, Fact, Finding, Remedy, Row, Section, Shown, Table, Tile, Tone,
+    Block, Cause, Causes, Column, ColumnOf, Document, Fact, Finding, Remedy, Row, Section, Shown, Table,
+    Tile, Tone,
 };
 pub use gnuplot::gnuplot;
 pub use html::write_html;

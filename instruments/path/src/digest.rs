@@ -13,7 +13,7 @@ use quaver_abi::wire::jitlat::Singleton;
 use quaver_arrivals::distribution::Distribution;
 use quaver_arrivals::path::Arrival;
 use quaver_arrivals::path::arrival::{Classified, Numbering, classify};
-use quaver_arrivals::path::clocks::{self, ClockEstimate, RttProbe};
+use quaver_arrivals::path::clocks::{self, ClockEstimate};
 use quaver_arrivals::path::direction::Direction;
 use quaver_arrivals::path::offset::{Clocks, End, Evidence, FlowTimes, OffsetSource, ReadStep, Timed, timed};
 use quaver_arrivals::path::summary::{FlowInput, FlowSummary, flow_summary};
@@ -304,11 +304,7 @@ fn moved(figures: &RollingFigures, by_ns: i64, bound_ns: i64) -> Option<Correcte
 
 /// What least delays, round trips and readings say of the clocks.
 fn by_one_clock(facts: &PathFacts, times: &[FlowTimes<'_>]) -> Timed {
-    let probes: Vec<RttProbe> = facts
-        .round_trips
-        .iter()
-        .map(|trip| RttProbe { t1_ns: trip.t1_ns, t2_ns: trip.t2_ns, t3_ns: trip.t3_ns })
-        .collect();
+    let probes = facts.rtt_probes();
     let step = |step: &ClockStepFacts| ReadStep {
         end: if step.end == "server" { End::Server } else { End::Client },
         step_ns: step.step_ns,

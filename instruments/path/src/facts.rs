@@ -2,6 +2,7 @@
 
 use quaver_abi::wire::chrony::Tracking;
 use quaver_arrivals::distribution::Distribution;
+use quaver_arrivals::path::clocks::RttProbe;
 use quaver_arrivals::path::direction::Direction;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,13 @@ pub struct PathFacts {
     /// Figures that were kept in place of packets (`--rolling`); empty where packets were kept.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rolling: Vec<RollingFigures>,
+}
+
+impl PathFacts {
+    /// The round trips, for what they tell of the clocks.
+    pub(crate) fn rtt_probes(&self) -> Vec<RttProbe> {
+        self.round_trips.iter().map(|trip| RttProbe::from(*trip)).collect()
+    }
 }
 
 /// Figures of a direction that were kept in constant memory. Quantiles are right to 0.1 % of their value; packets that
@@ -296,6 +304,18 @@ pub struct RoundTrip {
     pub t2_ns: i64,
     /// The client had the answer, by its own clock.
     pub t3_ns: i64,
+}
+
+impl From<RttProbe> for RoundTrip {
+    fn from(RttProbe { t1_ns, t2_ns, t3_ns }: RttProbe) -> Self {
+        Self { t1_ns, t2_ns, t3_ns }
+    }
+}
+
+impl From<RoundTrip> for RttProbe {
+    fn from(RoundTrip { t1_ns, t2_ns, t3_ns }: RoundTrip) -> Self {
+        Self { t1_ns, t2_ns, t3_ns }
+    }
 }
 
 /// What a kernel knows of its wall clock (`adjtimex`).

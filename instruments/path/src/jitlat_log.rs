@@ -30,7 +30,7 @@ mod tests;
 mod write;
 
 pub use date::{date_line, parse_date_line};
-pub use facts::{Ending, LogFacts, NtpErrors, RttProbeTimes};
+pub use facts::{Ending, LogFacts, NtpErrors};
 use quaver_arrivals::path::direction::Direction;
 pub use read::{LogReader, is_jitlat_log, read_log};
 pub use write::{LOG_PREFIX, create_log, write_log};

@@ -15,19 +15,16 @@ pub mod probe;
 mod runs;
 pub mod samples;
 pub mod serve;
+mod test_facts;
 mod thread;
 pub mod tui;
 pub mod view;
 
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_path_record::PathError;
-use quaver_path_record::stamp::StampError;
 
 /// The exit status of a path that could not be measured; none where what the system said decides.
 pub fn exit_status(error: &(dyn std::error::Error + 'static)) -> Option<ExitCode> {
-    if let Some(StampError::Options(_)) = error.downcast_ref() {
-        return Some(ExitCode::Usage);
-    }
     match error.downcast_ref()? {
         PathError::Os { .. } | PathError::Flow(_) => None,
         // This host forbids it, not the peer.

@@ -186,11 +186,6 @@ struct Counted {
 }
 
 impl Steps for Counted {
-    fn step(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
-        accesses.clear();
-        self.append(accesses)
-    }
-
     #[inline]
     fn append(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
         let step = self.steps.append(accesses)?;

@@ -457,7 +457,7 @@ impl MemoryConfig {
 }
 
 /// Puts what `over` says into `base`, table by table.
-fn overlay(base: &mut toml::Table, over: toml::Table) {
+pub fn overlay(base: &mut toml::Table, over: toml::Table) {
     for (name, value) in over {
         match (base.get_mut(&name), value) {
             (Some(toml::Value::Table(inner)), toml::Value::Table(value)) => overlay(inner, value),

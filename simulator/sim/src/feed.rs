@@ -210,14 +210,13 @@ mod tests {
     struct Endless(u32);
 
     impl Steps for Endless {
-        fn step(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
+        fn append(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
             self.0 += 1;
             if self.0.is_multiple_of(7) {
                 return Ok(Step::Sync(Sync::Join { thread: Thread(self.0) }));
             }
             let access = Access { address: u64::from(self.0), instruction: 0, octets: 1, write: false };
-            accesses.clear();
-            accesses.resize(self.0 as usize % 40, access);
+            accesses.extend(std::iter::repeat_n(access, self.0 as usize % 40));
             Ok(Step::Block { number: self.0 })
         }
     }

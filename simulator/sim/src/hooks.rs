@@ -227,7 +227,7 @@ pub struct NoHooks;
 pub enum NoKernel {}
 
 impl Steps for NoKernel {
-    fn step(&mut self, _: &mut Vec<Access>) -> Result<Step, TraceError> {
+    fn append(&mut self, _: &mut Vec<Access>) -> Result<Step, TraceError> {
         match *self {}
     }
 }

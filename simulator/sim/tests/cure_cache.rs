@@ -53,8 +53,7 @@ struct Script {
 }
 
 impl Steps for Script {
-    fn step(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
-        accesses.clear();
+    fn append(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
         let at = self.next;
         self.next += 1;
         let (before, middle) = (self.before.len(), self.round.len() * self.rounds);

@@ -62,10 +62,9 @@ struct Script {
 }
 
 impl Steps for Script {
-    fn step(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
+    fn append(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
         let at = self.next;
         self.next += 1;
-        accesses.clear();
         let (before, middle) = (self.before.len(), self.round.len() * self.rounds);
         let step = if at < before {
             self.before[at]

@@ -273,12 +273,6 @@ impl<R: ReadAt> ThreadSteps<R> {
 
 impl<R: ReadAt> Steps for ThreadSteps<R> {
     #[inline]
-    fn step(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
-        accesses.clear();
-        self.append(accesses)
-    }
-
-    #[inline]
     fn append(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
         loop {
             if let Some(reader) = &mut self.reader {

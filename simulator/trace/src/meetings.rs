@@ -187,11 +187,6 @@ pub struct MeetingSteps<S> {
 }
 
 impl<S: Steps> Steps for MeetingSteps<S> {
-    fn step(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
-        accesses.clear();
-        self.append(accesses)
-    }
-
     #[inline]
     fn append(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
         if let Some(sync) = self.then.pop_front() {

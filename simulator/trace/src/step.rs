@@ -104,21 +104,21 @@ pub enum Step {
 
 /// Where the steps of a thread come from.
 pub trait Steps {
-    /// The next step; the accesses of a block, in their order, replace what was in `accesses`.
-    /// After [`Step::End`] it is asked no more.
-    fn step(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError>;
-
-    /// As [`step`](Self::step), but the accesses come behind those that are in `accesses`: for who reads many steps at once.
+    /// The next step; the accesses of a block, in their order, come behind those that are in `accesses`: for who reads many steps
+    /// at once. After [`Step::End`] it is asked no more.
     ///
     /// # Errors
-    /// As [`step`](Self::step).
-    fn append(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
-        let mut own = Vec::new();
-        let step = self.step(&mut own)?;
-        if matches!(step, Step::Block { .. }) {
-            accesses.append(&mut own);
-        }
-        Ok(step)
+    /// The trace cannot be read, or cannot be true.
+    fn append(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError>;
+
+    /// As [`append`](Self::append), but the accesses replace those that are in `accesses`.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append).
+    #[inline]
+    fn step(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
+        accesses.clear();
+        self.append(accesses)
     }
 }
 

@@ -36,19 +36,19 @@ pub(super) fn list(rows: &[RunRow]) -> Document {
         "quaver runs",
         format!("{}, {}", Cell::several(rows.len() as u64, "run"), Cell::Bytes(bytes)),
     );
-    let mut table = Table::new(["run", "when", "figure", "value", "size", "tags", ""])
-        .empty("no run is here, or none is asked for");
-    for row in rows {
-        table.row([
-            Cell::Text(row.listed.run.name().into()),
-            Cell::Text(minutes(row).into()),
-            Cell::Text(figure(row)),
-            headline(row),
-            Cell::Bytes(row.bytes),
-            Cell::Text(row.listed.tags.join(", ").into()),
-            Cell::Text(state(row).into()),
-        ]);
-    }
+    let table = Table::of(
+        rows,
+        &[
+            ("run", &|row| Cell::Text(row.listed.run.name().into())),
+            ("when", &|row| Cell::Text(minutes(row).into())),
+            ("figure", &|row| Cell::Text(figure(row))),
+            ("value", &|row| headline(row)),
+            ("size", &|row| Cell::Bytes(row.bytes)),
+            ("tags", &|row| Cell::Text(row.listed.tags.join(", ").into())),
+            ("", &|row| Cell::Text(state(row).into())),
+        ],
+    );
+    let table = table.empty("no run is here, or none is asked for");
     document.section(Section::new("runs", "Runs").with(table));
     document
 }

@@ -36,7 +36,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     spec.gather_ns = number(5, 0)? * 1_000;
     let (sent, received, packets) = run(&spec)?;
     let unique = packets.iter().filter(|packet| packet.singleton.flags == 0).count() as u64;
-    let lost = sent.packets - unique;
+    let lost = sent.summary.packets - unique;
     print(&spec, &sent, &received, &packets, lost);
     Ok(if lost == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -70,28 +70,40 @@ fn print(spec: &FlowSpec, sent: &SendReport, received: &ReceiveReport, packets: 
         packets.iter().map(|p| p.singleton.rx_real_time_ns - p.singleton.tx_real_time_ns).collect();
     delays.sort_unstable();
     let delay = |part: f64| delays.get((delays.len().max(1) - 1).min((delays.len() as f64 * part) as usize));
-    let own = received.own_drops.unwrap_or(0);
+    let own = received.summary.own_drops.unwrap_or(0);
     println!("{{");
     println!(
         "  \"packet_bytes\": {}, \"mean_period_ns\": {},",
         spec.packet_bytes,
         spec.schedule.mean_period_ns()
     );
-    println!("  \"sent\": {}, \"rate_per_s\": {:.1},", sent.sent, sent.packets as f64 / duration_s.max(1e-9));
-    println!("  \"misses\": {}, \"late\": {}, \"unsent\": {},", sent.misses, sent.late, sent.unsent);
+    println!(
+        "  \"sent\": {}, \"rate_per_s\": {:.1},",
+        sent.summary.sent,
+        sent.summary.packets as f64 / duration_s.max(1e-9)
+    );
+    println!(
+        "  \"misses\": {}, \"late\": {}, \"unsent\": {},",
+        sent.summary.misses,
+        sent.summary.sending.unwrap().late,
+        sent.summary.sending.unwrap().unsent
+    );
     println!(
         "  \"failed_to_send\": {}, \"longest_train\": {}, \"of_trains\": {},",
-        sent.packets - sent.sent,
-        sent.longest_train,
-        received.of_trains
+        sent.summary.packets - sent.summary.sent,
+        sent.summary.sending.unwrap().longest_train,
+        received.summary.of_trains
     );
     println!("  \"batched\": {}, \"largest_batch\": {},", sent.batched, sent.largest_batch);
-    println!("  \"received\": {}, \"duplicates\": {},", received.received, received.duplicates);
+    println!(
+        "  \"received\": {}, \"duplicates\": {},",
+        received.summary.received, received.summary.duplicates
+    );
     println!("  \"lost\": {lost}, \"lost_in_our_buffer\": {own},");
     println!("  \"slope_ppm\": {:.6},", sent.slope_ppm.unwrap_or(f64::NAN));
     println!(
         "  \"lateness_ns\": {{\"mean\": {:.1}, \"p50_p90_p99_p999_p9999\": {:?}, \"largest\": {}}},",
-        sent.lateness.mean_ns, sent.lateness.quantiles_ns, sent.lateness.largest_ns
+        sent.summary.lateness.mean_ns, sent.summary.lateness.quantiles_ns, sent.summary.lateness.largest_ns
     );
     println!(
         "  \"delay_ns\": {{\"p50\": {:?}, \"p99\": {:?}, \"largest\": {:?}}},",
@@ -99,9 +111,15 @@ fn print(spec: &FlowSpec, sent: &SendReport, received: &ReceiveReport, packets: 
         delay(0.99).unwrap_or(&0),
         delay(1.0).unwrap_or(&0)
     );
-    println!("  \"stamped_by_hardware_kernel_application\": {:?},", received.stamped_by);
-    println!("  \"sender_cpu_ms_per_million\": {:.1},", sent.cpu_ns_per_million().unwrap_or(0.0) / 1e6);
-    println!("  \"receiver_cpu_ms_per_million\": {:.1},", received.cpu_ns_per_million().unwrap_or(0.0) / 1e6);
+    println!("  \"stamped_by_hardware_kernel_application\": {:?},", received.summary.stamped_by);
+    println!(
+        "  \"sender_cpu_ms_per_million\": {:.1},",
+        sent.summary.cpu_ns_per_million().unwrap_or(0.0) / 1e6
+    );
+    println!(
+        "  \"receiver_cpu_ms_per_million\": {:.1},",
+        received.summary.cpu_ns as f64 / received.summary.received.max(1) as f64
+    );
     println!(
         "  \"receive_calls\": {}, \"receive_buffer_bytes\": {},",
         received.batches, received.receive_buffer_bytes

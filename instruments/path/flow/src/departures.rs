@@ -3,9 +3,10 @@
 
 use super::hardware::HardwareClock;
 use super::inbox::{control_messages, receive_stamps, stamp_in};
-use super::report::{Lateness, TransmitStamp, TransmitStamps};
+use super::report::{TransmitStamp, TransmitStamps};
 use super::socket::TestSocket;
 use super::spec::FlowSpec;
+use super::summary::Lateness;
 use hdrhistogram::Histogram;
 use quaver_clock::monotonic_ns;
 use std::collections::VecDeque;

@@ -4,6 +4,7 @@ use super::inbox::Datagram;
 use super::packet::{Content, PacketForm};
 use super::report::Received;
 use super::spec::{AcceptFrom, FlowSpec};
+use super::summary::ReceiverSummary;
 use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, FLAG_INVALID, Singleton};
 use std::net::SocketAddr;
 
@@ -25,19 +26,6 @@ pub(super) enum Verdict {
     Ignore,
 }
 
-/// Counts of what was judged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
-    pub(super) received: u64,
-    pub(super) duplicates: u64,
-    pub(super) invalid: u64,
-    pub(super) sentinels: u64,
-    pub(super) foreign: u64,
-    pub(super) unreadable: u64,
-    pub(super) stamped_by: [u64; 3],
-    pub(super) of_trains: u64,
-}
-
 /// Judges the packets of one flow in their order of arrival.
 pub(super) struct Judge {
     form: PacketForm,
@@ -46,7 +34,8 @@ pub(super) struct Judge {
     /// First sequence beyond the flow.
     end: u64,
     seen: RecentPackets,
-    pub(super) tally: Tally,
+    /// Counts of what was judged.
+    pub(super) tally: ReceiverSummary,
 }
 
 impl Judge {
@@ -58,7 +47,7 @@ impl Judge {
             first,
             end: spec.packets.map_or(u64::MAX, |packets| first.saturating_add(packets)),
             seen: RecentPackets::new(first, spec.packets.unwrap_or(MOST_REMEMBERED)),
-            tally: Tally::default(),
+            tally: ReceiverSummary::default(),
         }
     }
 

@@ -24,6 +24,7 @@ mod segments;
 mod send;
 mod socket;
 mod spec;
+mod summary;
 mod train;
 
 pub use drops::SocketDrops;
@@ -33,9 +34,7 @@ pub use hops::{HopChange, HopSummary, Hops, MOST_HOP_CHANGES};
 pub use observe::{ConnectionCounters, SegmentReport};
 pub use pacing::{Pacing, PacingCounts};
 pub use receive::{prepare_receive, receive_flow};
-pub use report::{
-    Lateness, ReceiveEnd, ReceiveReport, Received, SendEnd, SendReport, TransmitStamp, TransmitStamps,
-};
+pub use report::{ReceiveEnd, ReceiveReport, Received, SendEnd, SendReport, TransmitStamp, TransmitStamps};
 pub use schedule::{FlowSchedule, HIGH_RATE_PERIOD_NS, LEAST_MEAN_NS, LEAST_PERIOD_NS, LatePolicy, Offsets};
 pub use segments::{Segment, SegmentCounts, SegmentStream, Side, read_segment};
 pub use send::send_flow;
@@ -43,6 +42,9 @@ pub use socket::{TestListener, TestSocket};
 pub use spec::{
     AUTHENTICATION_BYTES, AcceptFrom, FlowSpec, LEAST_PACKET_BYTES, MOST_DATAGRAM_BYTES, MOST_RECORD_BYTES,
     MOST_STAMPS_KEPT, PacketAuthenticator, SESSION_TAG_BYTES, StampSource, StampWish, TrainWish, Transport,
+};
+pub use summary::{
+    DepartureSummary, Lateness, ReceiverSummary, SegmentSummary, SenderSummary, SendingSummary,
 };
 pub use train::MOST_IN_TRAIN;
 

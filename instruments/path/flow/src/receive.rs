@@ -1,5 +1,6 @@
 //! Receiving a flow.
 
+use super::dscp::DscpChanges;
 use super::error::FlowError;
 use super::hardware::Way;
 use super::hops::Hops;
@@ -15,6 +16,7 @@ use super::segments::Side;
 use super::send::{prepare_thread, restore_thread, thread_cpu_ns};
 use super::socket::{LONGEST_WAIT, TestSocket};
 use super::spec::{FlowSpec, StampSource, StampWish, Transport};
+use super::summary::{ReceiverSummary, SegmentSummary};
 use quaver_abi::wire::jitlat::Singleton;
 use quaver_clock::monotonic_ns;
 use quaver_probe::thread::ThreadUsage;
@@ -77,27 +79,22 @@ pub fn receive_flow(
         Transport::Udp => receiver.datagrams(socket),
         Transport::Tcp => receiver.records(socket),
     };
-    let Receiver { judge, hops, mut report, .. } = receiver;
-    report.hops = hops.found;
+    let Receiver { judge, hops, dscps, mut report, .. } = receiver;
     report.end = end;
     report.segments = watch.map(Watch::finish);
-    report.cpu_ns = thread_cpu_ns().saturating_sub(cpu_ns);
+    report.summary = ReceiverSummary {
+        own_drops: if spec.transport == Transport::Udp { socket.new_drops() } else { None },
+        cpu_ns: thread_cpu_ns().saturating_sub(cpu_ns),
+        end_seen: end == ReceiveEnd::Sentinel,
+        hops: hops.found,
+        dscps,
+        segments: SegmentSummary::of(report.segments.as_ref(), Side::Receiver),
+        ..judge.tally
+    };
     report.usage = ThreadUsage::now().since(&usage);
     report.remarks.extend(remarks);
     report.receive_buffer_bytes = socket.receive_buffer_bytes();
-    if spec.transport == Transport::Udp {
-        report.own_drops = socket.new_drops();
-    }
     report.owamp_error = judge.heard_error();
-    let tally = judge.tally;
-    report.received = tally.received;
-    report.duplicates = tally.duplicates;
-    report.invalid = tally.invalid;
-    report.sentinels = tally.sentinels;
-    report.foreign = tally.foreign;
-    report.unreadable = tally.unreadable;
-    report.stamped_by = tally.stamped_by;
-    report.of_trains = tally.of_trains;
     report.remarks.extend(restore_thread(thread));
     Ok(report)
 }
@@ -111,6 +108,7 @@ struct Receiver<'a> {
     stop: &'a AtomicBool,
     judge: Judge,
     hops: Hops,
+    dscps: DscpChanges,
     report: ReceiveReport,
     kept: Vec<Received>,
     /// CLOCK_MONOTONIC nanoseconds at which it gives up if nothing more comes.
@@ -130,6 +128,7 @@ impl<'a> Receiver<'a> {
             stop,
             judge: Judge::new(spec),
             hops: Hops::default(),
+            dscps: DscpChanges::default(),
             report: ReceiveReport::default(),
             kept: Vec::with_capacity(super::inbox::MOST_TAKEN),
             give_up_ns,
@@ -176,7 +175,7 @@ impl<'a> Receiver<'a> {
                                 let Singleton { tx_seq, flags, .. } = packet.singleton;
                                 if flags == 0 {
                                     self.hops.take(tx_seq.cast_unsigned().into(), datagram.ttl);
-                                    self.report.dscps.take(self.spec.dscp, datagram.dscp);
+                                    self.dscps.take(self.spec.dscp, datagram.dscp);
                                 }
                                 self.kept.push(packet);
                             }

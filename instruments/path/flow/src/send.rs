@@ -8,10 +8,11 @@ use super::inbox::hardware_clock;
 use super::observe::Watch;
 use super::outbox::{Fate, Outbox};
 use super::pacing::Pacing;
-use super::report::{Lateness, SendEnd, SendReport};
+use super::report::{SendEnd, SendReport, TransmitStamps};
 use super::segments::Side;
 use super::socket::TestSocket;
 use super::spec::{FlowSpec, StampWish, Transport};
+use super::summary::{Lateness, SegmentSummary, SendingSummary};
 use super::train::TrainLength;
 use hdrhistogram::Histogram;
 use quaver_clock::{monotonic_ns, realtime_ns};
@@ -70,16 +71,17 @@ pub fn send_flow(
         Pace::Sleep => sender.send_packets(Sleep { margin_ns: 0 }),
         Pace::Hybrid | Pace::Txtime => sender.send_packets(Hybrid),
     }
-    sender.report.cpu_ns = thread_cpu_ns().saturating_sub(cpu_ns);
+    sender.report.summary.cpu_ns = thread_cpu_ns().saturating_sub(cpu_ns);
     sender.report.usage = ThreadUsage::now().since(&usage);
     match spec.owamp_error {
         None => sender.send_sentinels(),
         // The control connection tells the end.
-        Some(_) if sender.report.finished => sender.report.end = SendEnd::Unacknowledged,
+        Some(_) if sender.sending.finished => sender.report.end = SendEnd::Unacknowledged,
         Some(_) => {}
     }
     let mut report = sender.finish();
     report.segments = watch.map(Watch::finish);
+    report.summary.segments = SegmentSummary::of(report.segments.as_ref(), Side::Sender);
     report.remarks.extend(restore_thread(thread));
     Ok(report)
 }
@@ -144,6 +146,7 @@ struct Sender<'a> {
     departures: Option<Departures<'a>>,
     train: TrainLength,
     report: SendReport,
+    sending: SendingSummary,
     line: Line,
     lateness: Histogram<u64>,
     closed: bool,
@@ -156,7 +159,7 @@ impl<'a> Sender<'a> {
         acknowledged: &'a AtomicBool,
         stop: &'a AtomicBool,
     ) -> Self {
-        let mut report = SendReport { late_policy: Some(spec.late), ..SendReport::default() };
+        let mut report = SendReport::default();
         let train = TrainLength::of(spec);
         // A stamp of departure is that of a whole train, and nobody knows which of its packets it is.
         let departures =
@@ -171,6 +174,14 @@ impl<'a> Sender<'a> {
             departures,
             train,
             report,
+            sending: SendingSummary {
+                late_policy: spec.late,
+                late: 0,
+                unsent: 0,
+                train_packets: 0,
+                longest_train: 0,
+                finished: false,
+            },
             line: Line::default(),
             lateness: Lateness::histogram(),
             closed: false,
@@ -186,25 +197,25 @@ impl<'a> Sender<'a> {
         let delay_ns = i64::try_from(spec.start_delay_ns).unwrap_or(i64::MAX);
         let start_ns = now_ns.saturating_add(delay_ns);
         self.report.start_ns = start_ns;
-        self.report.start_realtime_ns = realtime_ns.saturating_add(delay_ns);
+        self.report.summary.start_realtime_ns = realtime_ns.saturating_add(delay_ns);
         let (stop, acknowledged) = (self.stop, self.acknowledged);
         let until = |offset_ns: u64| {
             let now_ns = wait.until(start_ns.saturating_add_unsigned(offset_ns), stop)?;
             (!acknowledged.load(Ordering::Relaxed)).then_some((now_ns - start_ns).cast_unsigned())
         };
         let most_packets = spec.packets.unwrap_or(u64::MAX);
-        self.report.finished = pacing.walk(most_packets, until, |pacing, deadlines| {
+        self.sending.finished = pacing.walk(most_packets, until, |pacing, deadlines| {
             self.send_now(start_ns, deadlines, pacing);
             !self.closed
         });
         let counts = pacing.counts;
-        (self.report.misses, self.report.late, self.report.unsent) =
-            (counts.misses, counts.late, counts.unsent);
+        self.report.summary.misses = counts.misses;
+        (self.sending.late, self.sending.unsent) = (counts.late, counts.unsent);
     }
 
     #[inline]
     fn send_now(&mut self, start_ns: i64, deadlines: &[u64], pacing: &mut Pacing) {
-        let sequence = self.spec.first_sequence + self.report.packets;
+        let sequence = self.spec.first_sequence + self.report.summary.packets;
         let sent_at_ns = monotonic_ns();
         self.outbox.send(sequence, deadlines.len(), [self.stop, self.acknowledged]);
         for (offset_ns, fate) in deadlines.iter().zip(&self.outbox.fates) {
@@ -212,15 +223,15 @@ impl<'a> Sender<'a> {
             self.lateness.saturating_record(late_ns.cast_unsigned());
             self.line.add(offset_ns.cast_signed(), late_ns);
             match fate {
-                Fate::Sent => self.report.sent += 1,
+                Fate::Sent => self.report.summary.sent += 1,
                 Fate::SentAgain => {
-                    self.report.sent += 1;
+                    self.report.summary.sent += 1;
                     self.report.refused += 1;
                 }
                 Fate::Failed(error) => *self.report.failed.entry(error.raw_os_error()).or_default() += 1,
                 Fate::Closed => self.closed = true,
             }
-            self.report.packets += u64::from(*fate != Fate::Closed);
+            self.report.summary.packets += u64::from(*fate != Fate::Closed);
             self.report.last_deadline_ns = start_ns.saturating_add_unsigned(*offset_ns);
         }
         let count = deadlines.len() as u64;
@@ -228,8 +239,8 @@ impl<'a> Sender<'a> {
         if count > 1 {
             self.report.batched += count;
             if self.outbox.train() > 1 {
-                self.report.train_packets += count;
-                self.report.longest_train = self.report.longest_train.max(count);
+                self.sending.train_packets += count;
+                self.sending.longest_train = self.sending.longest_train.max(count);
             }
         }
         self.outbox.refill(deadlines.len());
@@ -300,7 +311,7 @@ impl<'a> Sender<'a> {
             match self.outbox.send_sentinel([self.stop, self.acknowledged]) {
                 Fate::Closed => self.closed = true,
                 Fate::Failed(_) => {}
-                Fate::Sent | Fate::SentAgain => self.report.sentinels += 1,
+                Fate::Sent | Fate::SentAgain => self.report.summary.sentinels += 1,
             }
             due_ns = due_ns.max(monotonic_ns()).saturating_add(interval_ns);
         }
@@ -331,8 +342,11 @@ impl<'a> Sender<'a> {
 
     fn finish(mut self) -> SendReport {
         self.report.transmit_stamps = self.departures.take().map(Departures::finish);
+        self.report.summary.departures =
+            self.report.transmit_stamps.as_ref().and_then(TransmitStamps::summary);
+        self.report.summary.sending = Some(self.sending);
         self.report.slope_ppm = self.line.slope_ppm();
-        self.report.lateness = Lateness::of(&self.lateness, self.line.mean_y());
+        self.report.summary.lateness = Lateness::of(&self.lateness, self.line.mean_y());
         if self.spec.transport == Transport::Tcp && self.spec.transmit_stamps {
             self.report.remarks.push(
                 "stamps of transmission are for datagrams; the segments of a TCP flow carry their own"

@@ -132,7 +132,13 @@ pub enum PathError {
 impl PathError {
     pub(super) fn os(operation: impl Into<String>, source: impl Into<Error>) -> Self {
         let (operation, source) = (operation.into(), source.into());
-        let remedy = socket_remedy(source.kind());
+        let remedy = match source.kind() {
+            ErrorKind::PermissionDenied => "; choose a port from 1024, or run with CAP_NET_BIND_SERVICE",
+            ErrorKind::AddrInUse => "; choose another port, or end the program that holds it",
+            ErrorKind::AddrNotAvailable => "; choose an address of this host (ip address)",
+            ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => "; see the routes (ip route)",
+            _ => "",
+        };
         Self::Os { operation, source, remedy }
     }
 
@@ -148,16 +154,5 @@ impl PathError {
             _ => "",
         };
         Self::Connect { server, source, remedy }
-    }
-}
-
-/// What to do about a socket that the system refused, with its own leading punctuation; may be empty.
-pub(super) fn socket_remedy(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::PermissionDenied => "; choose a port from 1024, or run with CAP_NET_BIND_SERVICE",
-        ErrorKind::AddrInUse => "; choose another port, or end the program that holds it",
-        ErrorKind::AddrNotAvailable => "; choose an address of this host (ip address)",
-        ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => "; see the routes (ip route)",
-        _ => "",
     }
 }

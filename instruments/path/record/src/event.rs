@@ -1,6 +1,7 @@
 //! What happens, as it happens.
 
-use super::outcome::{Protocol, RttProbe};
+use super::outcome::Protocol;
+use quaver_arrivals::path::clocks::RttProbe;
 use quaver_arrivals::path::direction::Direction;
 use quaver_path_flow::Received;
 use std::fmt;

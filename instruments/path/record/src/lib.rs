@@ -26,7 +26,6 @@ mod server;
 mod source;
 pub mod stamp;
 
-pub use below::{DepartureSummary, SegmentSummary};
 pub use client::{RemoteSource, SourceClient, request_source, run_client};
 pub use clocks::{ClockEstimate, ClockPair, ClockStep, STEP_LEAST_NS};
 pub use error::PathError;
@@ -35,11 +34,7 @@ pub use figures::{ServerFigures, Shown};
 pub use hosts::Side;
 pub use limits::{Budget, LegacyLimits, Limits};
 pub use options::{ClientOptions, Directions, ServerOptions};
-pub use outcome::{
-    Completion, FlowOutcome, HostClocks, Moved, Protocol, ReceiverSummary, RttProbe, SenderSummary,
-    TestOutcome,
-};
-pub use sending::SendingSummary;
+pub use outcome::{Completion, FlowOutcome, HostClocks, Moved, Protocol, TestOutcome};
 pub use server::serve;
 pub use source::{ShapeError, SourceRequest, SourceSummary, StreamShape};
 

@@ -3,10 +3,8 @@
 mod below;
 mod sending;
 
-use super::below::{DepartureSummary, SegmentSummary};
 use super::clocks::{ClockEstimate, ClockPair};
-use super::outcome::{Moved, ReceiverSummary, SenderSummary};
-use super::sending::SendingSummary;
+use super::outcome::Moved;
 use quaver_abi::wire::chrony::Tracking;
 use quaver_abi::wire::extension::{
     ClockElement, ClockPairElement, ExtensionError, Fields, HEADER_BYTES, Header, Kind, MOST_SENTENCE_BYTES,
@@ -14,7 +12,7 @@ use quaver_abi::wire::extension::{
 };
 use quaver_abi::wire::jitlat::Singleton;
 use quaver_path_flow::{
-    Lateness, ReceiveEnd, ReceiveReport, Received, SendReport, Side as SegmentSide, StampSource,
+    Lateness, Received, ReceiverSummary, SenderSummary, Side as SegmentSide, StampSource,
 };
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -381,43 +379,5 @@ impl Body {
 
     pub(super) fn into_octets(self) -> Vec<u8> {
         self.0
-    }
-}
-
-impl From<&SendReport> for SenderSummary {
-    fn from(report: &SendReport) -> Self {
-        Self {
-            packets: report.packets,
-            sent: report.sent,
-            misses: report.misses,
-            sentinels: report.sentinels,
-            start_realtime_ns: report.start_realtime_ns,
-            cpu_ns: report.cpu_ns,
-            lateness: report.lateness,
-            segments: SegmentSummary::of(report.segments.as_ref(), SegmentSide::Sender),
-            departures: DepartureSummary::of(report.transmit_stamps.as_ref()),
-            sending: SendingSummary::of(report),
-        }
-    }
-}
-
-impl From<&ReceiveReport> for ReceiverSummary {
-    fn from(report: &ReceiveReport) -> Self {
-        Self {
-            received: report.received,
-            duplicates: report.duplicates,
-            invalid: report.invalid,
-            sentinels: report.sentinels,
-            foreign: report.foreign,
-            unreadable: report.unreadable,
-            own_drops: report.own_drops,
-            stamped_by: report.stamped_by,
-            cpu_ns: report.cpu_ns,
-            end_seen: report.end == ReceiveEnd::Sentinel,
-            of_trains: report.of_trains,
-            hops: report.hops,
-            dscps: report.dscps,
-            segments: SegmentSummary::of(report.segments.as_ref(), SegmentSide::Receiver),
-        }
     }
 }

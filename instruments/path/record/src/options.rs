@@ -3,7 +3,9 @@
 use super::auth::Key;
 use super::figures::{ServerFigures, Shown};
 use super::limits::Limits;
+use super::outcome::FlowOutcome;
 use quaver_abi::wire::jitlat;
+use quaver_arrivals::path::direction::Direction;
 use quaver_path_flow::{FlowSchedule, LatePolicy, StampWish, TrainWish, Transport};
 use quaver_probe::source::Pace;
 use quaver_probe::thread::ThreadSettings;
@@ -127,6 +129,34 @@ pub struct ClientOptions {
 }
 
 impl ClientOptions {
+    /// A flow that begins: nothing has come of it yet.
+    pub(super) fn flow(
+        &self,
+        direction: Direction,
+        source: SocketAddr,
+        destination: SocketAddr,
+    ) -> FlowOutcome {
+        FlowOutcome {
+            direction,
+            transport: self.transport,
+            source,
+            destination,
+            packet_bytes: self.packet_bytes,
+            packets: self.packets,
+            schedule: self.schedule.clone(),
+            lasting: self.lasting,
+            dscp: self.dscp,
+            singletons: Vec::new(),
+            rows: 0,
+            sender: None,
+            receiver: None,
+            send_report: None,
+            departed: Vec::new(),
+            moved: None,
+            complete: false,
+        }
+    }
+
     /// The document's defaults: 1000 packets of 80 bytes, one each 20 ms, upwards over UDP, five probes a second
     /// apart.
     pub fn new(server: SocketAddr) -> Self {

@@ -1,11 +1,10 @@
 //! What a test leaves with the client.
 
-use super::below::{DepartureSummary, SegmentSummary};
 use super::clocks::{ClockEstimate, ClockPair, ClockStep};
-use super::sending::SendingSummary;
 use quaver_abi::wire::jitlat::Singleton;
+use quaver_arrivals::path::clocks::RttProbe;
 use quaver_arrivals::path::direction::Direction;
-use quaver_path_flow::{DscpChanges, FlowSchedule, HopSummary, Lateness, SendReport, Transport};
+use quaver_path_flow::{FlowSchedule, ReceiverSummary, SendReport, SenderSummary, Transport};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -34,24 +33,6 @@ impl Protocol {
     }
 }
 
-/// A round trip over the control connection (Jitlat, annex A.2). Nanoseconds of UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RttProbe {
-    /// The client's clock before sending.
-    pub t1_ns: i64,
-    /// The server's clock.
-    pub t2_ns: i64,
-    /// The client's clock after receiving.
-    pub t3_ns: i64,
-}
-
-impl RttProbe {
-    /// Round trip, nanoseconds by the client's clock.
-    pub const fn rtt_ns(&self) -> i64 {
-        self.t3_ns.wrapping_sub(self.t1_ns)
-    }
-}
-
 /// How a test ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Completion {
@@ -61,64 +42,6 @@ pub enum Completion {
     Interrupted,
     /// The server went away or fell silent; what there was by then is kept. A sentence.
     ServerLost(String),
-}
-
-/// What a sender says of a flow. Counts are exact, and have 64 bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct SenderSummary {
-    /// Sequence numbers used, from 0.
-    pub packets: u64,
-    /// Of these, taken by the sender's kernel.
-    pub sent: u64,
-    /// Deadlines skipped because the sender was late.
-    pub misses: u64,
-    /// Sentinels.
-    pub sentinels: u64,
-    /// Start of the schedule, UTC nanoseconds of the sender's clock.
-    pub start_realtime_ns: i64,
-    /// CPU time of the sending thread, nanoseconds.
-    pub cpu_ns: u64,
-    /// How late packets were sent.
-    pub lateness: Lateness,
-    /// Segments below a TCP flow, as they left.
-    pub segments: Option<SegmentSummary>,
-    /// When packets left, beside when the program sent them.
-    pub departures: Option<DepartureSummary>,
-    /// What it did with late packets and in trains; none from a peer that knows nothing of either.
-    pub sending: Option<SendingSummary>,
-}
-
-/// What a receiver says of a flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReceiverSummary {
-    /// Packets of the flow that arrived, with duplicates and invalid ones.
-    pub received: u64,
-    /// Of these, copies.
-    pub duplicates: u64,
-    /// Of these, impossible ones.
-    pub invalid: u64,
-    /// Sentinels.
-    pub sentinels: u64,
-    /// Packets of others on the same port.
-    pub foreign: u64,
-    /// Packets too short to be read.
-    pub unreadable: u64,
-    /// Dropped by the receiver's kernel for want of buffer; none where unknown.
-    pub own_drops: Option<u64>,
-    /// Packets by what stamped them: hardware, kernel, application.
-    pub stamped_by: [u64; 3],
-    /// CPU time of the receiving thread, nanoseconds.
-    pub cpu_ns: u64,
-    /// Whether the end was seen, so that what is missing is lost and not late.
-    pub end_seen: bool,
-    /// Packets that came with others in one piece, which has one stamp.
-    pub of_trains: u64,
-    /// What the TTLs of packets said.
-    pub hops: HopSummary,
-    /// What became of their DSCP.
-    pub dscps: DscpChanges,
-    /// Segments below a TCP flow, as they arrived.
-    pub segments: Option<SegmentSummary>,
 }
 
 /// One way of a test.
@@ -162,6 +85,12 @@ pub struct FlowOutcome {
 }
 
 impl FlowOutcome {
+    /// Takes what this host sent.
+    pub(super) fn sent(&mut self, report: SendReport) {
+        self.sender = Some(report.summary);
+        self.send_report = Some(report);
+    }
+
     /// Packets sent, as far as that is known: the sender's count, else what was asked for.
     pub fn packets_sent(&self) -> Option<u64> {
         self.sender.map(|sender| sender.packets).or(self.packets)
@@ -201,7 +130,7 @@ pub struct TestOutcome {
     pub client: SocketAddr,
     /// Start of the test (first flow), UTC nanoseconds of this host's clock.
     pub started_ns: i64,
-    /// Round trips.
+    /// Round trips over the control connection (Jitlat, annex A.2), by UTC.
     pub rtt_probes: Vec<RttProbe>,
     /// The flows that began, in their order.
     pub flows: Vec<FlowOutcome>,

@@ -1,8 +1,9 @@
 //! A source at the other host: what is asked of it, and what it says afterwards.
 
 use super::message::{Body, Message};
-use super::outcome::{Moved, SenderSummary};
+use super::outcome::Moved;
 use quaver_abi::wire::extension::{ExtensionError, SourceElement, SourceReportElement, field};
+use quaver_path_flow::SenderSummary;
 use quaver_probe::profile::{PayloadSize, Profile, ProfileName};
 use quaver_probe::schedule::{Schedule, ScheduleError};
 use quaver_probe::source::Pace;

@@ -5,8 +5,8 @@ use quaver_abi::wire::jitlat::Singleton;
 use quaver_arrivals::distribution::Distribution;
 use quaver_arrivals::distribution::distribution;
 use quaver_arrivals::path::direction::Direction;
-use quaver_path_flow::{StampSource, TransmitStamps};
-use quaver_path_record::{FlowOutcome, SegmentSummary};
+use quaver_path_flow::{SegmentSummary, StampSource, TransmitStamps};
+use quaver_path_record::FlowOutcome;
 
 /// When a flow's packets left, as its sender says.
 pub fn departures(flow: &FlowOutcome) -> Option<DepartureFacts> {

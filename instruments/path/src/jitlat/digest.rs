@@ -1,13 +1,11 @@
 //! From Jitlat's tests and logs to results, and from a test to its log.
 
-mod run_log;
-mod test_log;
+mod header;
 
+pub use header::{log_header, run_log_header};
 use quaver_arrivals::path::direction::Direction;
-pub use run_log::run_log_header;
-pub use test_log::log_header;
 
-use crate::facts::{ChronyFacts, EndClock, FlowFacts, PathFacts, RoundTrip, StatedClock};
+use crate::facts::{ChronyFacts, EndClock, FlowFacts, PathFacts, StatedClock};
 use crate::jitlat_log::{Ending, LogHeader, NtpErrors, parse_date_line};
 use quaver_abi::wire::jitlat::{PROTO_TCP, PROTO_UDP, Singleton};
 use quaver_arrivals::path::arrival::{Classified, Numbering, classify};
@@ -62,11 +60,7 @@ pub fn path_facts(header: &LogHeader) -> PathFacts {
         peer: server.ip().to_string(),
         protocol: protocol.unwrap_or_else(|| "jitlat".to_owned()),
         flows: vec![flow_facts(header)],
-        round_trips: facts
-            .rtt_probes
-            .iter()
-            .map(|probe| RoundTrip { t1_ns: probe.t1_ns, t2_ns: probe.t2_ns, t3_ns: probe.t3_ns })
-            .collect(),
+        round_trips: facts.rtt_probes.clone(),
         stated_clock: stated.map(|(error_ns, min_rtt_ns)| StatedClock { error_ns, min_rtt_ns }),
         clocks: clocks.into_iter().flatten().collect(),
         clock_steps: Vec::new(),

@@ -1,5 +1,7 @@
 //! The first line: `Fri Jul 3 19:45:51 GMT 2009`.
 
+use quaver_store::utc::civil_date;
+
 const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -9,7 +11,7 @@ const SECONDS_OF_A_DAY: i64 = 86_400;
 pub fn date_line(realtime_s: i64) -> String {
     let days = realtime_s.div_euclid(SECONDS_OF_A_DAY);
     let second = realtime_s.rem_euclid(SECONDS_OF_A_DAY);
-    let (year, month, day) = civil(days);
+    let (year, month, day) = civil_date(days);
     let weekday = WEEKDAYS[days.rem_euclid(7) as usize];
     let month = MONTHS[month as usize - 1];
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
@@ -31,19 +33,6 @@ pub fn parse_date_line(text: &str) -> Option<i64> {
     let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next()??);
     let whole = words.next().is_none() && parts.next().is_none() && hour < 24 && minute < 60;
     whole.then(|| days_since_1970(year, month, day) * SECONDS_OF_A_DAY + hour * 3600 + minute * 60 + second)
-}
-
-/// Year, month and day of the Gregorian calendar: years begin in March, so that the day which comes and goes is last.
-fn civil(days_since_1970: i64) -> (i64, i64, i64) {
-    let days = days_since_1970 + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
@@ -73,7 +62,7 @@ mod tests {
     #[test]
     fn days_and_dates_are_inverse() {
         for day in (-800_000..800_000).step_by(97) {
-            let (year, month, date) = civil(day);
+            let (year, month, date) = civil_date(day);
             assert_eq!(days_since_1970(year, month, date), day);
         }
         assert_eq!(date_line(951_782_400), "Tue Feb 29 00:00:00 GMT 2000");

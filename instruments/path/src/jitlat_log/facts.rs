@@ -1,6 +1,6 @@
 //! Optional lines of the header that are ours. A reader that does not know them sees comments.
 
-use crate::facts::{ChronyFacts, DepartureFacts};
+use crate::facts::{ChronyFacts, DepartureFacts, RoundTrip};
 use quaver_arrivals::path::direction::Direction;
 use std::fmt::{self, Write};
 
@@ -20,17 +20,6 @@ pub struct NtpErrors {
     pub estimated_ns: u64,
     /// Most that it can be off, nanoseconds.
     pub max_ns: u64,
-}
-
-/// The three times of a probe of the control connection (annex A.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RttProbeTimes {
-    /// Sent by the client, nanoseconds of its clock.
-    pub t1_ns: i64,
-    /// Answered by the server, nanoseconds of its clock.
-    pub t2_ns: i64,
-    /// Received by the client, nanoseconds of its clock.
-    pub t3_ns: i64,
 }
 
 /// What Jitlat's header has no place for. All may be absent.
@@ -56,7 +45,7 @@ pub struct LogFacts {
     /// The server's clock by chronyd.
     pub server_chrony: Option<ChronyFacts>,
     /// Probes of the control connection.
-    pub rtt_probes: Vec<RttProbeTimes>,
+    pub rtt_probes: Vec<RoundTrip>,
     /// How far the start of the server's monotonic clock is from that of the client's, nanoseconds.
     pub boot_gap_ns: Option<i64>,
     /// How the test ended.
@@ -235,11 +224,11 @@ fn chrony(value: &str) -> Result<ChronyFacts, &'static str> {
     })
 }
 
-fn probe_times(value: &str) -> Result<RttProbeTimes, &'static str> {
+fn probe_times(value: &str) -> Result<RoundTrip, &'static str> {
     const WANTED: &str = "`# rtt_probe_ns` has three times in nanoseconds: sent, answered, received";
     let mut times = value.split_ascii_whitespace().map(|word| word.parse::<i64>().map_err(|_| WANTED));
     let mut next = || times.next().ok_or(WANTED)?;
-    let probe = RttProbeTimes { t1_ns: next()?, t2_ns: next()?, t3_ns: next()? };
+    let probe = RoundTrip { t1_ns: next()?, t2_ns: next()?, t3_ns: next()? };
     if times.next().is_some() { Err(WANTED) } else { Ok(probe) }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::facts::{ChronyFacts, DepartureFacts};
+use crate::facts::{ChronyFacts, DepartureFacts, RoundTrip};
 use proptest::prelude::*;
 use quaver_abi::wire::jitlat::Singleton;
 use quaver_store::error::StoreError;
@@ -94,7 +94,7 @@ fn the_two_lines_of_version_two_and_ours_follow_the_eleven() {
             root_delay_ns: 3_836,
             root_dispersion_ns: 1_173,
         }),
-        rtt_probes: vec![RttProbeTimes { t1_ns: 1, t2_ns: -2, t3_ns: 3 }],
+        rtt_probes: vec![RoundTrip { t1_ns: 1, t2_ns: -2, t3_ns: 3 }],
         boot_gap_ns: Some(-42),
         ending: Some(Ending::Interrupted("the user ended\nthe test".into())),
     };
@@ -249,7 +249,7 @@ fn facts() -> impl Strategy<Value = LogFacts> {
             root_dispersion_ns: times_ns[4],
         }))
     };
-    let probe = (any::<i64>(), any::<i64>(), any::<i64>()).prop_map(|(t1_ns, t2_ns, t3_ns)| RttProbeTimes {
+    let probe = (any::<i64>(), any::<i64>(), any::<i64>()).prop_map(|(t1_ns, t2_ns, t3_ns)| RoundTrip {
         t1_ns,
         t2_ns,
         t3_ns,

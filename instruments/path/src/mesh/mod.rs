@@ -9,8 +9,8 @@ mod metrics;
 mod view;
 
 use crate::args::ProbeArgs;
-use crate::probe::facts::of_test;
-use crate::probe::{Record, cut_short, options};
+use crate::probe::{Record, options};
+use crate::test_facts::{cut_short, of_test};
 use anyhow::Context;
 use digest::{MeshDigest, TESTS, analyze, analyze_of};
 use facts::{MeshFacts, MeshTest, Pair};

@@ -1,6 +1,5 @@
 //! `quaver probe`: what an application with a steady stream of packets would see between two hosts.
 
-pub(crate) mod facts;
 mod hops;
 mod live;
 pub(crate) mod logs;
@@ -13,6 +12,7 @@ use crate::digest as path;
 use crate::digest::PathDigest;
 use crate::facts::PathFacts;
 use crate::samples::write_path_samples;
+use crate::test_facts::{cut_short, of_test, sent};
 use crate::thread::spinners_loss;
 use crate::tui::{LiveView, NO_TERMINAL};
 use anyhow::Context;
@@ -25,7 +25,7 @@ use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::results::{self, Found};
 use quaver_instrument::rights;
-use quaver_path_record::{Completion, TestOutcome, run_client};
+use quaver_path_record::{Completion, run_client};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_store::utc::rfc3339_utc;
@@ -65,10 +65,9 @@ pub(crate) fn run(args: &ProbeArgs, interrupt: &Interrupt) -> anyhow::Result<Exi
         quaver_instrument::tell!("quaver: {}", quaver_instrument::exit_code::sentence(&error));
     }
     let complete = matches!(outcome.completion, Completion::Complete);
-    let sent =
-        |direction| facts::sent(outcome.flows.iter().find(|flow| flow.direction == direction)?, complete);
+    let sent = |direction| sent(outcome.flows.iter().find(|flow| flow.direction == direction)?, complete);
     let rolling = live.finish(sent);
-    let mut facts = facts::of_test(&outcome);
+    let mut facts = of_test(&outcome);
     if options.rolling {
         facts.rolling = rolling;
     }
@@ -105,15 +104,6 @@ fn refuse_beside_stamp(args: &ProbeArgs, reflector: &str) -> anyhow::Result<()> 
             Err(failure(ExitCode::Usage, format!("{option} is not for {reflector}: leave it out")))
         }
         None => Ok(()),
-    }
-}
-
-/// Why a test did not go its full length, where it did not.
-pub(crate) fn cut_short(outcome: &TestOutcome) -> Option<String> {
-    match &outcome.completion {
-        Completion::Complete => None,
-        Completion::Interrupted => Some("interrupted by the user".to_owned()),
-        Completion::ServerLost(sentence) => Some(sentence.clone()),
     }
 }
 

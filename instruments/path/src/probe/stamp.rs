@@ -16,7 +16,7 @@ use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_path_flow::{FlowSchedule, Hops, LatePolicy, Received, StampSource};
 use quaver_path_record::Progress;
-use quaver_path_record::owamp::{TwampError, send_twamp};
+use quaver_path_record::owamp::send_twamp;
 use quaver_path_record::stamp::{
     Protection, SenderOptions, StampKey, StampOutcome, StampPacket, StampProgress, send_session,
 };
@@ -77,12 +77,8 @@ pub(super) fn run(args: &ProbeArgs, reflector: Reflector, interrupt: &Interrupt)
         Follower::new(Live::new(args.json_lines, args.output.quiet, length, view, Numbering::Full));
     let (stop, hear) = (interrupt.flag(), &mut |progress: StampProgress<'_>| follower.hear(progress));
     let sent = match reflector {
-        Reflector::Stamp(_) => send_session(&options, stop, hear).map_err(anyhow::Error::from),
-        Reflector::Twamp(_) => match send_twamp(&options, args.timeout, stop, hear) {
-            Err(TwampError::Control(error)) => Err(error.into()),
-            Err(TwampError::Session(error)) => Err(error.into()),
-            Ok(outcome) => Ok(outcome),
-        },
+        Reflector::Stamp(_) => send_session(&options, stop, hear),
+        Reflector::Twamp(_) => send_twamp(&options, args.timeout, stop, hear),
     };
     let outcome = match sent {
         Ok(outcome) => outcome,

@@ -17,22 +17,20 @@ pub(super) fn section(digest: &SyncDigest) -> Option<Section> {
     if all.is_empty() {
         return None;
     }
-    let columns =
-        ["barrier", "waits", "waited", "longest", "threads", "rounds", "for the last", "after that"];
-    let mut table = Table::new(columns).first_rows(2 * FIRST_ROWS).terminal_first(FIRST_ROWS);
-    for barrier in all {
-        let one = &barrier.figures;
-        table.row([
-            Cell::from(&*barrier.name),
-            Cell::Count(one.wait.count),
-            time(one.wait.total_ns),
-            time(one.wait.max_ns),
-            Cell::Count(one.threads),
-            Cell::Count(one.rounds),
-            time(one.for_last_ns),
-            time(one.after_ns),
-        ]);
-    }
+    let table = Table::of(
+        all.iter().map(|one| (&*one.name, &one.figures)),
+        &[
+            ("barrier", &|(name, _)| Cell::from(*name)),
+            ("waits", &|(_, one)| Cell::Count(one.wait.count)),
+            ("waited", &|(_, one)| time(one.wait.total_ns)),
+            ("longest", &|(_, one)| time(one.wait.max_ns)),
+            ("threads", &|(_, one)| Cell::Count(one.threads)),
+            ("rounds", &|(_, one)| Cell::Count(one.rounds)),
+            ("for the last", &|(_, one)| time(one.for_last_ns)),
+            ("after that", &|(_, one)| time(one.after_ns)),
+        ],
+    );
+    let table = table.first_rows(2 * FIRST_ROWS).terminal_first(FIRST_ROWS);
     let sentences = all.iter().take(WITH_SENTENCES).map(|one| sentence(one, &digest.names));
     let section = Section::new("barriers", "Waiting at barriers")
         .note("whole waits; until the last of a round came, and after that")

@@ -3,7 +3,7 @@
 use super::{FIRST_ROWS, per_ms, time};
 use crate::digest::{Named, SyncNames, SyncSummary};
 use quaver_sync_analysis::sync::{ClassFigures, Sums, SyncClass};
-use quaver_view::{Block, Cell, Column, Section, Table, Text, text};
+use quaver_view::{Block, Cell, Section, Table, Text, text};
 
 /// `bw broadcast-wait`
 pub(super) fn class_name(class: SyncClass) -> Cell {
@@ -104,59 +104,54 @@ fn by_class(classes: &[Sums; 6]) -> Cell {
     words.collect::<Vec<_>>().join(", ").into()
 }
 
-fn short_table<C: Into<Column>>(columns: impl IntoIterator<Item = C>, terminal: usize) -> Table {
-    Table::new(columns).first_rows(2 * FIRST_ROWS).terminal_first(terminal)
-}
-
-fn section_of(section: Section, table: Table) -> Option<Section> {
-    (!table.rows.is_empty()).then(|| section.with(table))
+fn section_of(section: Section, table: Table, terminal: usize) -> Option<Section> {
+    (!table.rows.is_empty()).then(|| section.with(table.first_rows(2 * FIRST_ROWS).terminal_first(terminal)))
 }
 
 /// Those that were late, by name.
 pub(super) fn offenders(id: &str, title: &str, note: &str, all: &[Named]) -> Option<Section> {
-    let mut table = short_table(["name", "late", "total", "max", "classes"], FIRST_ROWS);
-    for one in all.iter().filter(|one| one.figures.late.count > 0) {
-        let late = &one.figures.late;
-        table.row([
-            Cell::from(&*one.name),
-            Cell::Count(late.count),
-            time(late.total_ns),
-            time(late.max_ns),
-            by_class(&one.figures.classes),
-        ]);
-    }
-    section_of(Section::new(id, title).note(note), table)
+    let table = Table::of(
+        all.iter().filter(|one| one.figures.late.count > 0).map(|one| (one, &one.figures.late)),
+        &[
+            ("name", &|(one, _)| Cell::from(&*one.name)),
+            ("late", &|(_, late)| Cell::Count(late.count)),
+            ("total", &|(_, late)| time(late.total_ns)),
+            ("max", &|(_, late)| time(late.max_ns)),
+            ("classes", &|(one, _)| by_class(&one.figures.classes)),
+        ],
+    );
+    section_of(Section::new(id, title).note(note), table, FIRST_ROWS)
 }
 
 /// The threads that were late, the worst first.
 pub(super) fn threads(summary: &SyncSummary, names: &SyncNames) -> Option<Section> {
-    let columns = ["thread", "late", "total", "waited", "queued when woken", "classes"];
-    let mut table = short_table(columns, FIRST_ROWS);
-    for one in summary.results.threads.iter().filter(|one| one.late.count > 0) {
-        table.row([
-            Cell::from(&*names.thread(one.thread)),
-            Cell::Count(one.late.count),
-            time(one.late.total_ns),
-            time(one.waited_ns),
-            time(one.run_queue_ns),
-            by_class(&one.classes),
-        ]);
-    }
+    let table = Table::of(
+        summary.results.threads.iter().filter(|one| one.late.count > 0),
+        &[
+            ("thread", &|one| Cell::from(&*names.thread(one.thread))),
+            ("late", &|one| Cell::Count(one.late.count)),
+            ("total", &|one| time(one.late.total_ns)),
+            ("waited", &|one| time(one.waited_ns)),
+            ("queued when woken", &|one| time(one.run_queue_ns)),
+            ("classes", &|one| by_class(&one.classes)),
+        ],
+    );
     let note = "waited: all time in blocking calls, including the program's own idling; queued when woken: of the late waits alone";
-    section_of(Section::new("threads", "Threads").note(note), table)
+    section_of(Section::new("threads", "Threads").note(note), table, FIRST_ROWS)
 }
 
 /// The cores on which late operations ended.
 pub(super) fn cores(summary: &SyncSummary) -> Option<Section> {
-    let mut table = short_table(["core", "late", "total", "from another core", "classes"], 2 * FIRST_ROWS);
-    for one in summary.results.cores.iter().filter(|one| one.late.count > 0) {
-        table.row([
-            Cell::Index(one.core.into()),
-            Cell::Count(one.late.count),
-            time(one.late.total_ns),
-            Cell::Count(one.migrations),
-            by_class(&one.classes),
-        ]);
-    }
-    section_of(Section::new("cores", "Cores").note("core on which late operations ended"), table)
+    let table = Table::of(
+        summary.results.cores.iter().filter(|one| one.late.count > 0),
+        &[
+            ("core", &|one| Cell::Index(one.core.into())),
+            ("late", &|one| Cell::Count(one.late.count)),
+            ("total", &|one| time(one.late.total_ns)),
+            ("from another core", &|one| Cell::Count(one.migrations)),
+            ("classes", &|one| by_class(&one.classes)),
+        ],
+    );
+    let section = Section::new("cores", "Cores").note("core on which late operations ended");
+    section_of(section, table, 2 * FIRST_ROWS)
 }

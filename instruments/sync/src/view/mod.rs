@@ -242,19 +242,17 @@ fn calls(summary: &SyncSummary) -> Option<Section> {
             "{calls} calls{entries}; {spurious} spurious returns.{both}"
         )));
     }
-    let columns =
-        ["process", "threads", "uncontended locks", "uncontended unlocks", "failed trylocks", "records lost"];
-    let mut table = Table::new(columns);
-    for one in &summary.processes {
-        table.row([
-            Cell::from(format!("{} ({})", one.pid, one.exe)),
-            Cell::Count(one.threads as u64),
-            Cell::Count(one.uncontended.free_locks),
-            Cell::Count(one.uncontended.free_unlocks),
-            Cell::Count(one.uncontended.busy_tries),
-            Cell::Count(one.lost),
-        ]);
-    }
+    let table = Table::of(
+        &summary.processes,
+        &[
+            ("process", &|one| format!("{} ({})", one.pid, one.exe).into()),
+            ("threads", &|one| Cell::Count(one.threads as u64)),
+            ("uncontended locks", &|one| Cell::Count(one.uncontended.free_locks)),
+            ("uncontended unlocks", &|one| Cell::Count(one.uncontended.free_unlocks)),
+            ("failed trylocks", &|one| Cell::Count(one.uncontended.busy_tries)),
+            ("records lost", &|one| Cell::Count(one.lost)),
+        ],
+    );
     if !table.rows.is_empty() {
         section.push(quaver_view::Block::from(table).only(quaver_view::Shown::HtmlOnly));
     }

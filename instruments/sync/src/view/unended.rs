@@ -14,17 +14,17 @@ pub(super) fn section(digest: &SyncDigest) -> Option<Section> {
     if contention.unended.is_empty() {
         return None;
     }
-    let columns = ["thread", "waited for", "kind", "since", "in"];
-    let mut table = Table::new(columns).first_rows(2 * FIRST_ROWS).terminal_first(FIRST_ROWS);
-    for wait in &contention.unended {
-        table.row([
-            Cell::from(thread(wait, digest)),
-            Cell::from(&*wait.name),
-            wait.figures.waits_for.name().into(),
-            time(wait.figures.total_ns),
-            Cell::from(&*wait.caller),
-        ]);
-    }
+    let table = Table::of(
+        &contention.unended,
+        &[
+            ("thread", &|wait| Cell::from(thread(wait, digest))),
+            ("waited for", &|wait| Cell::from(&*wait.name)),
+            ("kind", &|wait| wait.figures.waits_for.name().into()),
+            ("since", &|wait| time(wait.figures.total_ns)),
+            ("in", &|wait| Cell::from(&*wait.caller)),
+        ],
+    );
+    let table = table.first_rows(2 * FIRST_ROWS).terminal_first(FIRST_ROWS);
     let section = Section::new("unended", "Waits that had not ended")
         .note("when the run did; since: how long before")
         .with(table);

@@ -40,17 +40,16 @@ fn causes(summary: &SyncSummary) -> Table {
     let mut causes: Vec<_> = summary.results.causes.iter().filter(|one| one.waits.total_ns > 0).collect();
     let total: u64 = causes.iter().map(|one| one.waits.total_ns).sum();
     causes.sort_by_key(|one| std::cmp::Reverse(one.waits.total_ns));
-    let mut table = Table::new(["cause", "time", "share", "late waits", "leads"]);
-    for one in causes {
-        table.row([
-            one.cause.name().into(),
-            time(one.waits.total_ns),
-            Cell::part(one.waits.total_ns, total),
-            Cell::Count(one.waits.count),
-            Cell::Count(one.leads),
-        ]);
-    }
-    table
+    Table::of(
+        causes,
+        &[
+            ("cause", &|one| one.cause.name().into()),
+            ("time", &|one| time(one.waits.total_ns)),
+            ("share", &|one| Cell::part(one.waits.total_ns, total)),
+            ("late waits", &|one| Cell::Count(one.waits.count)),
+            ("leads", &|one| Cell::Count(one.leads)),
+        ],
+    )
 }
 
 /// The longest waits over all classes.

@@ -38,36 +38,24 @@ fn with_words(
     if words.is_empty() {
         return section;
     }
-    let columns = [
-        "word",
-        "kind",
-        "used like",
-        "waits",
-        "waited",
-        "share",
-        "longest",
-        "threads",
-        "woken",
-        "again at once",
-    ];
-    let mut table = Table::new(columns).first_rows(2 * FIRST_ROWS).terminal_first(FIRST_ROWS);
+    let table = Table::of(
+        words.iter().map(|word| (*word, &word.figures)),
+        &[
+            ("word", &|(word, _)| Cell::from(&*word.name)),
+            ("kind", &|(_, one)| one.kind.name().into()),
+            ("used like", &|(word, _)| word.used_like.name().into()),
+            ("waits", &|(_, one)| Cell::Count(one.wait.count)),
+            ("waited", &|(_, one)| time(one.wait.total_ns)),
+            ("share", &|(_, one)| Cell::part(one.wait.total_ns, contention.word_wait.total_ns)),
+            ("longest", &|(_, one)| time(one.wait.max_ns)),
+            ("threads", &|(_, one)| Cell::Count(one.threads)),
+            ("woken", &|(_, one)| Cell::Count(one.woken)),
+            ("again at once", &|(_, one)| Cell::Count(one.again_at_once)),
+        ],
+    );
+    let mut table = table.first_rows(2 * FIRST_ROWS).terminal_first(FIRST_ROWS);
     if let Some(title) = title {
         table = table.title(title);
-    }
-    for word in &words {
-        let one = &word.figures;
-        table.row([
-            Cell::from(&*word.name),
-            one.kind.name().into(),
-            word.used_like.name().into(),
-            Cell::Count(one.wait.count),
-            time(one.wait.total_ns),
-            Cell::part(one.wait.total_ns, contention.word_wait.total_ns),
-            time(one.wait.max_ns),
-            Cell::Count(one.threads),
-            Cell::Count(one.woken),
-            Cell::Count(one.again_at_once),
-        ]);
     }
     let note = "Who holds a semaphore or futex word is not known: nobody records that. That a thread had a lock until it gave \
                 that back is inferred, and so is what a word is used like. Again at once: a thread that was woken waited again \
@@ -102,34 +90,22 @@ pub(super) fn conditions(digest: &SyncDigest) -> Option<Section> {
     if all.is_empty() {
         return None;
     }
-    let columns = [
-        "condition",
-        "waits",
-        "waited",
-        "longest",
-        "threads",
-        "woken",
-        "timed out",
-        "signals",
-        "broadcasts",
-        "nobody waited",
-    ];
-    let mut table = Table::new(columns).first_rows(2 * FIRST_ROWS).terminal_first(FIRST_ROWS);
-    for condition in all {
-        let one = &condition.figures;
-        table.row([
-            Cell::from(&*condition.name),
-            Cell::Count(one.wait.count),
-            time(one.wait.total_ns),
-            time(one.wait.max_ns),
-            Cell::Count(one.threads),
-            Cell::Count(one.woken),
-            Cell::Count(one.timed_out.count),
-            Cell::Count(one.signals),
-            Cell::Count(one.broadcasts),
-            Cell::Count(one.unheard),
-        ]);
-    }
+    let table = Table::of(
+        all.iter().map(|one| (&*one.name, &one.figures)),
+        &[
+            ("condition", &|(name, _)| Cell::from(*name)),
+            ("waits", &|(_, one)| Cell::Count(one.wait.count)),
+            ("waited", &|(_, one)| time(one.wait.total_ns)),
+            ("longest", &|(_, one)| time(one.wait.max_ns)),
+            ("threads", &|(_, one)| Cell::Count(one.threads)),
+            ("woken", &|(_, one)| Cell::Count(one.woken)),
+            ("timed out", &|(_, one)| Cell::Count(one.timed_out.count)),
+            ("signals", &|(_, one)| Cell::Count(one.signals)),
+            ("broadcasts", &|(_, one)| Cell::Count(one.broadcasts)),
+            ("nobody waited", &|(_, one)| Cell::Count(one.unheard)),
+        ],
+    );
+    let table = table.first_rows(2 * FIRST_ROWS).terminal_first(FIRST_ROWS);
     let sentences = all.iter().take(WITH_SENTENCES).map(|one| of_condition(one, &digest.names));
     let section = Section::new("conditions", "Waiting for conditions")
         .note("whole waits, each with taking its mutex again; of threads without work, too")

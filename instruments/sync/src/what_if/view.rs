@@ -2,7 +2,6 @@
 
 use crate::compensate::view as compensation;
 use crate::what_if::digest::{Column, Curve, CurvePoint, Frames, Program, ThreadHistory, ThreadRow, WhatIf};
-use quaver_dvfs::dvfs::deadline::Deadlines;
 use quaver_dvfs::power::Sensitivity;
 use quaver_instrument::facts::RunFacts;
 use quaver_view::{
@@ -178,18 +177,16 @@ fn power(answer: &WhatIf) -> Section {
 }
 
 fn sensitivity(all: &[Sensitivity]) -> Table {
-    let mut table =
-        Table::new(["dynamic share", "idle activity factor", "leakage exponent", "additional power"])
-            .title("Under other assumptions (reactive, k = 1)");
-    for one in all {
-        table.row([
-            Cell::Share(one.model.dynamic_share),
-            Cell::Number { value: one.model.idle_activity, digits: 1 },
-            Cell::Number { value: one.model.leakage_exponent, digits: 0 },
-            share(one.overhead),
-        ]);
-    }
-    table
+    let table = Table::of(
+        all,
+        &[
+            ("dynamic share", &|one| Cell::Share(one.model.dynamic_share)),
+            ("idle activity factor", &|one| Cell::Number { value: one.model.idle_activity, digits: 1 }),
+            ("leakage exponent", &|one| Cell::Number { value: one.model.leakage_exponent, digits: 0 }),
+            ("additional power", &|one| share(one.overhead)),
+        ],
+    );
+    table.title("Under other assumptions (reactive, k = 1)")
 }
 
 /// The point of a curve at the table's own highest frequency.
@@ -237,29 +234,20 @@ fn over_time(drawn: &ThreadHistory) -> Section {
 }
 
 fn threads(all: &[ThreadRow]) -> Section {
-    let columns = [
-        "thread",
-        "life",
-        "waited",
-        "lost",
-        "left",
-        "slow-down without controller",
-        "slow-down with",
-        "mean f/f0",
-    ];
-    let mut table = Table::new(columns).first_rows(FIRST_THREADS).terminal_first(FIRST_THREADS);
-    for one in all.iter().take(THREADS) {
-        table.row([
-            Cell::Index(one.thread.into()),
-            time(one.length_ns),
-            time(one.blocked_ns),
-            time(one.lost_ns),
-            Cell::FineDuration(one.left_ns),
-            share(one.slow_down_without),
-            share(one.slow_down_with),
-            one.mean_ratio.map(|value| Cell::Number { value, digits: 3 }).into(),
-        ]);
-    }
+    let table = Table::of(
+        all.iter().take(THREADS),
+        &[
+            ("thread", &|one| Cell::Index(one.thread.into())),
+            ("life", &|one| time(one.length_ns)),
+            ("waited", &|one| time(one.blocked_ns)),
+            ("lost", &|one| time(one.lost_ns)),
+            ("left", &|one| Cell::FineDuration(one.left_ns)),
+            ("slow-down without controller", &|one| share(one.slow_down_without)),
+            ("slow-down with", &|one| share(one.slow_down_with)),
+            ("mean f/f0", &|one| one.mean_ratio.map(|value| Cell::Number { value, digits: 3 }).into()),
+        ],
+    );
+    let table = table.first_rows(FIRST_THREADS).terminal_first(FIRST_THREADS);
     Section::new("threads", "Threads")
         .note(
             "reactive, k = 1, up to the table's own maximum; a thread that recovers its creator's debt wins more than it lost",
@@ -274,21 +262,19 @@ fn frames_section(frames: &Frames) -> Section {
         "wimax" => text!("packets of {period} of work with this run's losses, deadline {deadline}"),
         _ => text!("packets of {period} of work with synthetic losses, deadline {deadline}"),
     };
-    let mut table =
-        Table::new(["controller", "max f/f0", "frames", "missed", "miss rate", "mean slack", "min slack"]);
-    let mut row = |name: &str, highest: f64, seen: &Deadlines| {
-        table.row([
-            Cell::from(name),
-            factor(highest),
-            Cell::Count(seen.frames),
-            Cell::Count(seen.missed),
-            share(seen.miss_rate()),
-            Cell::FineDuration(seen.mean_slack_ns),
-            Cell::FineDuration(seen.least_slack_ns),
-        ]);
-    };
-    row("none", 1.0, &frames.without);
-    frames.with.iter().for_each(|one| row(&one.name, one.highest, &one.deadlines));
+    let with = frames.with.iter().map(|one| (&*one.name, one.highest, &one.deadlines));
+    let table = Table::of(
+        std::iter::once(("none", 1.0, &frames.without)).chain(with),
+        &[
+            ("controller", &|(name, ..)| (*name).into()),
+            ("max f/f0", &|(_, highest, _)| factor(*highest)),
+            ("frames", &|(.., seen)| Cell::Count(seen.frames)),
+            ("missed", &|(.., seen)| Cell::Count(seen.missed)),
+            ("miss rate", &|(.., seen)| share(seen.miss_rate())),
+            ("mean slack", &|(.., seen)| Cell::FineDuration(seen.mean_slack_ns)),
+            ("min slack", &|(.., seen)| Cell::FineDuration(seen.least_slack_ns)),
+        ],
+    );
     Section::new("frames", "Real-time frames").note(note).with(table)
 }
 
@@ -296,6 +282,7 @@ fn frames_section(frames: &Frames) -> Section {
 mod tests {
     use super::*;
     use crate::what_if::digest::{Question, of_example};
+    use quaver_dvfs::dvfs::deadline::Deadlines;
 
     #[test]
     fn an_example_says_what_becomes_of_its_frames() {

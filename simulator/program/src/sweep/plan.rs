@@ -3,6 +3,7 @@
 use super::axis::{Axis, AxisText};
 use crate::{cure_file, file};
 use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_sim::config::overlay;
 use quaver_sim::inject::BUNDLED;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -279,18 +280,6 @@ fn cure(
     let recorded =
         read.recorded.map(|recorded| std::fs::canonicalize(&recorded.path).unwrap_or(recorded.path));
     Ok((Some(cure), read.library.as_deref().map(input).transpose()?, recorded))
-}
-
-/// Puts what `over` says into `base`, table by table.
-fn overlay(base: &mut toml::Table, over: toml::Table) {
-    for (name, value) in over {
-        match (base.get_mut(&name), value) {
-            (Some(toml::Value::Table(inner)), toml::Value::Table(value)) => overlay(inner, value),
-            (_, value) => {
-                base.insert(name, value);
-            }
-        }
-    }
 }
 
 enum Fault {

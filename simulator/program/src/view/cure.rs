@@ -1,7 +1,7 @@
 //! Injected jitter and its cure in the document of a simulated run.
 
 use super::simulated;
-use crate::digest::{ClassFigures, CureSummary, SeedFigures, TIMER, TimeSlice};
+use crate::digest::{CureSummary, SeedFigures, TIMER, TimeSlice};
 use quaver_dvfs::dvfs::CriticalPath;
 use quaver_sim::cure::{BoostRule, CacheKind};
 use quaver_sim::inject::{KernelData, Spread};
@@ -203,26 +203,32 @@ fn measured(cure: &CureSummary) -> Vec<Text> {
 }
 
 fn seeds(cure: &CureSummary) -> Table {
-    let columns = ["seed", "slow-down without cure", "with cure", "power", "jitter without cure"];
-    let mut table = Table::new(columns).title("By seed");
-    for one in &cure.seeds {
-        table.row([
-            Cell::Index(one.seed),
-            optional(one.slow_down_without),
-            optional(one.slow_down),
-            optional(one.power_overhead),
-            one.lost_ns.map(|ns| simulated(ns * 1_000_000)).into(),
-        ]);
-    }
-    table
+    let table = Table::of(
+        &cure.seeds,
+        &[
+            ("seed", &|one| Cell::Index(one.seed)),
+            ("slow-down without cure", &|one| optional(one.slow_down_without)),
+            ("with cure", &|one| optional(one.slow_down)),
+            ("power", &|one| optional(one.power_overhead)),
+            ("jitter without cure", &|one| one.lost_ns.map(|ns| simulated(ns * 1_000_000)).into()),
+        ],
+    );
+    table.title("By seed")
 }
 
 fn injected(cure: &CureSummary, kernel_fs: u64) -> Section {
-    let columns = ["class", "occasions", "injected", "drawn", "mean", "detected late", "detected time"];
-    let mut table = Table::new(columns);
-    cure.classes.iter().for_each(|class| {
-        table.row(class_cells(class));
-    });
+    let table = Table::of(
+        &cure.classes,
+        &[
+            ("class", &|class| Cell::from(&*class.class)),
+            ("occasions", &|class| Cell::Count(class.drawn)),
+            ("injected", &|class| Cell::Count(class.injected)),
+            ("drawn", &|class| simulated(class.injected_fs)),
+            ("mean", &|class| class.injected_fs.checked_div(class.injected).map(simulated).into()),
+            ("detected late", &|class| Cell::Count(class.found)),
+            ("detected time", &|class| simulated(class.found_ns * 1_000_000)),
+        ],
+    );
     let mut section = Section::new("injected", "Injected and detected jitter")
         .link("Injected jitter")
         .note("first seed, with the cure; drawn: kernel time as the file says; detected: jitter measured by the units")
@@ -287,18 +293,6 @@ fn kernel(cure: &CureSummary) -> Section {
     section
 }
 
-fn class_cells(class: &ClassFigures) -> [Cell; 7] {
-    [
-        Cell::from(&*class.class),
-        Cell::Count(class.drawn),
-        Cell::Count(class.injected),
-        simulated(class.injected_fs),
-        class.injected_fs.checked_div(class.injected).map(simulated).into(),
-        Cell::Count(class.found),
-        simulated(class.found_ns * 1_000_000),
-    ]
-}
-
 /// What the units did.
 fn units(cure: &CureSummary) -> Vec<Text> {
     let units = &cure.units;
@@ -331,17 +325,16 @@ fn ghz(value: f64) -> String {
 }
 
 fn frequencies(cure: &CureSummary) -> Section {
-    let points = || cure.points.iter().filter(|point| point.active_share > 0.0 || point.idle_share > 0.0);
-    let mut table = Table::new(["frequency", "f/f0", "busy", "idle", ""]);
-    for point in points() {
-        table.row([
-            ghz(point.ghz).into(),
-            Cell::Number { value: point.factor, digits: 2 },
-            Cell::Share(point.active_share),
-            Cell::Share(point.idle_share),
-            Cell::Bars(vec![point.active_share]),
-        ]);
-    }
+    let table = Table::of(
+        cure.points.iter().filter(|point| point.active_share > 0.0 || point.idle_share > 0.0),
+        &[
+            ("frequency", &|point| ghz(point.ghz).into()),
+            ("f/f0", &|point| Cell::Number { value: point.factor, digits: 2 }),
+            ("busy", &|point| Cell::Share(point.active_share)),
+            ("idle", &|point| Cell::Share(point.idle_share)),
+            ("", &|point| Cell::Bars(vec![point.active_share])),
+        ],
+    );
     let bars = Bars {
         value: Axis::linear("share of the busy time", Quantity::Share),
         categories: cure.points.iter().map(|point| ghz(point.ghz)).collect(),
@@ -401,18 +394,16 @@ fn changes(cure: &CureSummary) -> Vec<Text> {
 }
 
 fn power(cure: &CureSummary) -> Table {
-    let columns = ["dynamic share", "idle activity factor", "leakage exponent of V", "additional power"];
-    let mut table = Table::new(columns)
-        .title("Power under several assumptions: P = αCV²f + leakage(V), over the run without the cure");
-    for one in &cure.power {
-        table.row([
-            Cell::Share(one.model.dynamic_share),
-            Cell::Number { value: one.model.idle_activity, digits: 1 },
-            Cell::Number { value: one.model.leakage_exponent, digits: 0 },
-            optional(one.overhead),
-        ]);
-    }
-    table
+    let table = Table::of(
+        &cure.power,
+        &[
+            ("dynamic share", &|one| Cell::Share(one.model.dynamic_share)),
+            ("idle activity factor", &|one| Cell::Number { value: one.model.idle_activity, digits: 1 }),
+            ("leakage exponent of V", &|one| Cell::Number { value: one.model.leakage_exponent, digits: 0 }),
+            ("additional power", &|one| optional(one.overhead)),
+        ],
+    );
+    table.title("Power under several assumptions: P = αCV²f + leakage(V), over the run without the cure")
 }
 
 /// What happened in L2s that are not plain.

@@ -254,16 +254,16 @@ fn all_cores(summary: &SimSummary) -> CoreFigures {
 }
 
 fn caches(summary: &SimSummary) -> Section {
-    let mut table = Table::new(["level", "lookups", "misses", "miss rate", "MPKI"]);
-    for level in &summary.levels {
-        table.row([
-            Cell::from(&*level.level),
-            Cell::Count(level.looks),
-            Cell::Count(level.misses),
-            level.miss_ratio.map(Cell::Share).into(),
-            level.misses_per_1000.map(Cell::Figure).into(),
-        ]);
-    }
+    let table = Table::of(
+        &summary.levels,
+        &[
+            ("level", &|level| Cell::from(&*level.level)),
+            ("lookups", &|level| Cell::Count(level.looks)),
+            ("misses", &|level| Cell::Count(level.misses)),
+            ("miss rate", &|level| level.miss_ratio.map(Cell::Share).into()),
+            ("MPKI", &|level| level.misses_per_1000.map(Cell::Figure).into()),
+        ],
+    );
     let (traffic, count) = (&summary.traffic, Cell::Count);
     let kernel = summary.cure.as_ref().is_some_and(|cure| !cure.activities.is_empty());
     let coherence = text!(
@@ -341,16 +341,15 @@ fn thread_cells(thread: &ThreadFigures) -> Vec<Cell> {
 }
 
 fn critical_path(path: &PathFigures) -> Section {
-    let mut table = Table::new(["", "time", "share", ""]);
-    for part in path.parts.iter().filter(|part| part.time_fs > 0) {
-        let name = part.part.replace("on the way", "in flight");
-        table.row([
-            Cell::from(name),
-            simulated(part.time_fs),
-            Cell::Share(part.share),
-            Cell::Bars(vec![part.share]),
-        ]);
-    }
+    let table = Table::of(
+        path.parts.iter().filter(|part| part.time_fs > 0),
+        &[
+            ("", &|part| Cell::from(part.part.replace("on the way", "in flight"))),
+            ("time", &|part| simulated(part.time_fs)),
+            ("share", &|part| Cell::Share(part.share)),
+            ("", &|part| Cell::Bars(vec![part.share])),
+        ],
+    );
     let handoffs = match path.hand_overs {
         1 => "1 handoff".to_owned(),
         many => format!("{} handoffs", Cell::Count(many)),

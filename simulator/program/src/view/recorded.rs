@@ -121,19 +121,18 @@ fn joint_words(joint: &JointCounts) -> String {
 }
 
 fn together(recorded: &JointCounts, drawn: &JointCounts) -> Table {
-    let mut table = Table::new(["late together", "recorded", "share", "injected", "share"])
-        .title("Broadcasts and barriers by late threads");
     let sizes: std::collections::BTreeSet<u32> =
         recorded.by_late.keys().chain(drawn.by_late.keys()).copied().collect();
-    for size in sizes {
-        let count = |of: &JointCounts| of.by_late.get(&size).copied().unwrap_or(0);
-        table.row([
-            Cell::Count(u64::from(size)),
-            Cell::Count(count(recorded)),
-            share(count(recorded), recorded.broadcasts()),
-            Cell::Count(count(drawn)),
-            share(count(drawn), drawn.broadcasts()),
-        ]);
-    }
-    table
+    let count = |of: &JointCounts, size: &u32| of.by_late.get(size).copied().unwrap_or(0);
+    let table = Table::of(
+        sizes,
+        &[
+            ("late together", &|size| Cell::Count(u64::from(*size))),
+            ("recorded", &|size| Cell::Count(count(recorded, size))),
+            ("share", &|size| share(count(recorded, size), recorded.broadcasts())),
+            ("injected", &|size| Cell::Count(count(drawn, size))),
+            ("share", &|size| share(count(drawn, size), drawn.broadcasts())),
+        ],
+    );
+    table.title("Broadcasts and barriers by late threads")
 }

@@ -431,6 +431,13 @@ impl Core {
         feed: &Ahead,
         blocks: &Blocks,
     ) -> (u32, bool) {
+        let (next, second_half) = self.count(next, second_half, feed);
+        self.turn_to(next, second_half, feed, blocks);
+        (next, second_half)
+    }
+
+    /// Counts an access; gives the one that follows.
+    pub(super) fn count(&mut self, next: u32, second_half: bool, feed: &Ahead) -> (u32, bool) {
         let access = feed.access(next);
         if access.write {
             self.state.counts.stores += 1;
@@ -439,9 +446,7 @@ impl Core {
         }
         let (first_line, last_line) = self.lines(&access);
         let split = first_line != last_line && !second_half;
-        let (next, second_half) = if split { (next, true) } else { (next + 1, false) };
-        self.turn_to(next, second_half, feed, blocks);
-        (next, second_half)
+        if split { (next, true) } else { (next + 1, false) }
     }
 
     /// The second level had it after so many cycles; how long that takes.

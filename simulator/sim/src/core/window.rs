@@ -358,15 +358,7 @@ impl Core {
 
     /// The access is counted; the one that follows is next.
     fn passes(&mut self, next: u32, second_half: bool, feed: &Ahead) {
-        let access = feed.access(next);
-        if access.write {
-            self.state.counts.stores += 1;
-        } else {
-            self.state.counts.loads += 1;
-        }
-        let (first_line, last_line) = self.lines(&access);
-        let split = first_line != last_line && !second_half;
-        let (next, second_half) = if split { (next, true) } else { (next + 1, false) };
+        let (next, second_half) = self.count(next, second_half, feed);
         self.state.stage = Stage::Accesses { next, second_half };
     }
 }

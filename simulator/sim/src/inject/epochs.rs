@@ -180,13 +180,12 @@ impl EpochSteps {
 }
 
 impl Steps for EpochSteps {
-    fn step(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
+    fn append(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
         while self.next >= self.end {
             let Some((epoch, end)) = self.then.pop() else { return Ok(Step::End) };
             (self.epoch, self.next, self.accessed, self.end) = (epoch, 0, 0, end);
         }
         let (number, its) = &self.epoch.blocks[self.next];
-        accesses.clear();
         match self.owner {
             Some(owner) => accesses.extend(its.iter().zip(self.accessed..).map(|(access, place)| {
                 let region = self.epoch.regions.get(place).copied().unwrap_or(Region::Common);

@@ -8,6 +8,7 @@ use quaver_sync_analysis::sync::SyncClass;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use strum::{EnumCount, VariantArray};
 
 /// Between two timer interrupts, microseconds (appendix A).
 const TIMER_US: u64 = 10_000;
@@ -19,6 +20,7 @@ const KEPT_SUBFRAMES: usize = 4_000;
 /// One way to run a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[derive(EnumCount, VariantArray)]
 pub enum Arm {
     /// No jitter, nothing of the cure in the machine: not even units that listen.
     Plain,
@@ -68,30 +70,7 @@ pub enum Arm {
 
 impl Arm {
     /// All of them, those that others are compared with first.
-    pub const ALL: [Self; 22] = [
-        Self::Plain,
-        Self::Ideal,
-        Self::IdealWatched,
-        Self::IdealOsCacheAlone,
-        Self::IdealOsCache,
-        Self::IdealPrefetch,
-        Self::IdealPinned,
-        Self::Unified,
-        Self::UnifiedDvfs,
-        Self::UnifiedDvfs2,
-        Self::UnifiedDvfs4,
-        Self::UnifiedDvfsJoin,
-        Self::UnifiedDvfsSlack,
-        Self::UnifiedPredictive,
-        Self::BoostDebt,
-        Self::BoostSync,
-        Self::BoostStack,
-        Self::BoostStalls,
-        Self::OsCache,
-        Self::OsCacheDvfs,
-        Self::Prefetch,
-        Self::Pinned,
-    ];
+    pub const ALL: [Self; Self::COUNT] = *Self::VARIANTS.first_chunk().unwrap();
 
     /// As it is read.
     pub const fn name(self) -> &'static str {

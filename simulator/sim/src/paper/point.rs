@@ -232,6 +232,7 @@ fn figures(arm: Arm, results: &Results, cure: &CureResults, ideal: Option<&Ideal
         classes.iter().map(|class| sync.classes[*class as usize].timed.count as f64).sum::<f64>()
             / duration_ms
     };
+    let bins = sync.classes.iter().flat_map(|class| class.bins.iter().copied());
     let power = MODELS.map(|model: PowerModel| model.mean(&cure.table, &cure.residency).unwrap_or(0.0));
     PointFigures {
         duration_ns,
@@ -245,7 +246,7 @@ fn figures(arm: Arm, results: &Results, cure: &CureResults, ideal: Option<&Ideal
         },
         classes_ns,
         sync_share: sync.sync_share.threads_total,
-        bins: if arm == Arm::Unified { merged(cure) } else { Vec::new() },
+        bins: if arm == Arm::Unified { merged(bins) } else { Vec::new() },
         power: power.to_vec(),
         mean_factor: mean_factor(cure),
         changes: cure.residency.iter().map(|core| core.changes).sum(),
@@ -260,9 +261,9 @@ fn figures(arm: Arm, results: &Results, cure: &CureResults, ideal: Option<&Ideal
     }
 }
 
-fn merged(cure: &CureResults) -> Vec<Bin> {
-    let mut all: Vec<Bin> =
-        cure.units.sync.classes.iter().flat_map(|class| class.bins.iter().copied()).collect();
+/// Bins of several distributions, those of one size as one.
+pub(super) fn merged(bins: impl Iterator<Item = Bin>) -> Vec<Bin> {
+    let mut all: Vec<Bin> = bins.collect();
     all.sort_by(|one, other| one.from_ns.total_cmp(&other.from_ns));
     all.dedup_by(|later, first| {
         let same = later.from_ns == first.from_ns;

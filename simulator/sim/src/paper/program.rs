@@ -279,11 +279,6 @@ impl Rounds {
 }
 
 impl Steps for Rounds {
-    fn step(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
-        accesses.clear();
-        self.append(accesses)
-    }
-
     #[inline]
     fn append(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
         let recorded = &self.threads[self.thread];

@@ -2,7 +2,7 @@
 
 use super::arms::Arm;
 use super::calibration::{HELD_OUT, Knobs, Occasions, Shown};
-use super::point::{Packets, Point, PointFigures, SubframePoint, UnitWork};
+use super::point::{Packets, Point, PointFigures, SubframePoint, UnitWork, merged};
 use crate::cure::Refills;
 use crate::inject::Spread;
 use quaver_dvfs::power::MODELS;
@@ -246,17 +246,6 @@ impl ProgramRuns {
             packets: packets(unified()),
         }
     }
-}
-
-fn merged(bins: impl Iterator<Item = Bin>) -> Vec<Bin> {
-    let mut all: Vec<Bin> = bins.collect();
-    all.sort_by(|one, other| one.from_ns.total_cmp(&other.from_ns));
-    all.dedup_by(|later, first| {
-        let same = later.from_ns == first.from_ns;
-        first.count += if same { later.count } else { 0 };
-        same
-    });
-    all
 }
 
 fn class_shares<'a>(runs: impl Iterator<Item = &'a PointFigures>) -> Option<[f64; 6]> {

@@ -43,10 +43,10 @@ impl Listed {
 }
 
 impl Steps for Listed {
-    fn step(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
+    fn append(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
         let Some((step, its)) = self.steps.get(self.next) else { return Ok(Step::End) };
         self.next += 1;
-        accesses.clone_from(its);
+        accesses.extend_from_slice(its);
         Ok(*step)
     }
 }

@@ -28,8 +28,11 @@ fn changes_of_the_ttl_and_the_dscp_are_told() {
         }
         let stop = AtomicBool::new(false);
         let report = receive_flow(&socket, &spec, &mut |_| {}, &stop).unwrap();
-        assert_eq!((report.received, report.hops.ttl, report.hops.changes), (30, 60, 1));
-        assert_eq!(report.dscps, DscpChanges { packets: 7, last: 0 });
-        assert_eq!(report.hops.first[0], HopChange { from_packet: 12, before: 60, after: 57 });
+        assert_eq!(
+            (report.summary.received, report.summary.hops.ttl, report.summary.hops.changes),
+            (30, 60, 1)
+        );
+        assert_eq!(report.summary.dscps, DscpChanges { packets: 7, last: 0 });
+        assert_eq!(report.summary.hops.first[0], HopChange { from_packet: 12, before: 60, after: 57 });
     }
 }

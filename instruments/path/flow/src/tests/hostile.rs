@@ -30,8 +30,14 @@ fn copies_impossible_numbers_and_wrong_lengths_are_flagged() {
     assert_eq!(numbers(&packets), [0, 2, 2, 1, 0, 10, -7, 3, 4, 5]);
     let (copy, invalid) = (FLAG_DUPLICATE, FLAG_INVALID);
     assert_eq!(flags(&packets), [0, 0, copy, 0, copy, invalid, invalid, 0, invalid, invalid]);
-    assert_eq!((received.received, received.duplicates, received.invalid), (10, 2, 4));
-    assert_eq!((received.unreadable, received.sentinels, received.end), (2, 1, ReceiveEnd::Sentinel));
+    assert_eq!(
+        (received.summary.received, received.summary.duplicates, received.summary.invalid),
+        (10, 2, 4)
+    );
+    assert_eq!(
+        (received.summary.unreadable, received.summary.sentinels, received.end),
+        (2, 1, ReceiveEnd::Sentinel)
+    );
 }
 
 #[test]
@@ -44,19 +50,19 @@ fn packets_from_elsewhere_are_left_out() {
     ours.send(&octets(SENTINEL)).unwrap();
     let accept_from = AcceptFrom::Socket(ours.local_addr().unwrap());
     let (received, packets) = receive_sent(&receiving, &FlowSpec { accept_from, ..spec(5, 100_000) });
-    assert_eq!((numbers(&packets), received.foreign, received.sentinels), (vec![1], 2, 1));
+    assert_eq!((numbers(&packets), received.summary.foreign, received.summary.sentinels), (vec![1], 2, 1));
     let receiving = udp_socket();
     let other = sender_to(&receiving);
     other.send(&octets(0)).unwrap();
     let accept_from = AcceptFrom::Host(Ipv4Addr::new(192, 0, 2, 1).into());
     let elsewhere = FlowSpec { accept_from, end_timeout_ns: 0, ..spec(5, 100_000) };
-    assert_eq!(receive_sent(&receiving, &elsewhere).0.foreign, 1);
+    assert_eq!(receive_sent(&receiving, &elsewhere).0.summary.foreign, 1);
     let receiving = udp_socket();
     let other = sender_to(&receiving);
     other.send(&octets(0)).unwrap();
     other.send(&octets(SENTINEL)).unwrap();
     let accept_from = AcceptFrom::Host(Ipv4Addr::LOCALHOST.into());
-    assert_eq!(receive_sent(&receiving, &FlowSpec { accept_from, ..spec(5, 100_000) }).0.received, 1);
+    assert_eq!(receive_sent(&receiving, &FlowSpec { accept_from, ..spec(5, 100_000) }).0.summary.received, 1);
 }
 
 #[test]
@@ -65,7 +71,10 @@ fn tags_and_codes_let_only_the_session_through() {
     let keyed = FlowSpec { key: Some(Arc::new(ToyKey(7))), packet_bytes: 36, ..tagged.clone() };
     for spec in [&tagged, &keyed] {
         let (sent, received, packets) = run(&udp_pair(), spec);
-        assert_eq!((sent.end, received.received, received.invalid), (SendEnd::Acknowledged, 50, 0));
+        assert_eq!(
+            (sent.end, received.summary.received, received.summary.invalid),
+            (SendEnd::Acknowledged, 50, 0)
+        );
         assert_eq!(numbers(&packets), (0..50).collect::<Vec<i32>>());
     }
     let stranger = FlowSpec { session_tag: Some(*b"session2"), sentinel_timeout_ns: 0, ..keyed.clone() };
@@ -75,16 +84,16 @@ fn tags_and_codes_let_only_the_session_through() {
     let (sent, received, packets) =
         run_with(&sending, &receiving, &stranger, &receiver, &AtomicBool::new(false), &mut |_| ());
     assert_eq!((received.end, packets.len()), (ReceiveEnd::TimedOut, 0));
-    assert_eq!(received.foreign, 50 + sent.sentinels);
+    assert_eq!(received.summary.foreign, 50 + sent.summary.sentinels);
     let (sending, receiving) = udp_pair();
     let (sent, received, packets) =
         run_with(&sending, &receiving, &forger, &receiver, &AtomicBool::new(false), &mut |_| ());
     assert_eq!(
-        (received.end, received.sentinels),
+        (received.end, received.summary.sentinels),
         (ReceiveEnd::TimedOut, 0),
         "a forged sentinel ends nothing"
     );
-    assert_eq!(received.invalid, 50 + sent.sentinels);
+    assert_eq!(received.summary.invalid, 50 + sent.summary.sentinels);
     assert!(packets.iter().all(|packet| packet.singleton.flags == FLAG_INVALID));
     let untagged = FlowSpec { session_tag: None, ..keyed };
     assert!(untagged.check().is_err(), "a key without a tag could be replayed");
@@ -110,7 +119,13 @@ fn random_datagrams_are_counted_one_and_all() {
         sending.send(&vec![7; 65_507]).unwrap();
         let (received, packets) = receive_sent(&receiving, &spec);
         assert_eq!(received.end, ReceiveEnd::TimedOut);
-        assert_eq!(received.received + received.foreign + received.unreadable + received.sentinels, 501);
-        assert_eq!(packets.len() as u64, received.received);
+        assert_eq!(
+            received.summary.received
+                + received.summary.foreign
+                + received.summary.unreadable
+                + received.summary.sentinels,
+            501
+        );
+        assert_eq!(packets.len() as u64, received.summary.received);
     }
 }

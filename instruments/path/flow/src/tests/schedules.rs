@@ -62,7 +62,7 @@ fn recorded_offsets_are_kept_and_end_the_flow() {
     assert_eq!(schedule.expected_duration_ns(100), 9_000_000);
     let spec = FlowSpec { packets: None, ..FlowSpec::new(80, None, schedule) };
     let (sent, received, packets) = run(&udp_pair(), &spec);
-    assert_eq!((sent.packets, sent.misses, received.received), (7, 0, 7));
+    assert_eq!((sent.summary.packets, sent.summary.misses, received.summary.received), (7, 0, 7));
     assert_not_early(&sent, &packets, &offsets_ns);
     let decreasing = FlowSchedule::Recorded { offsets_ns: [2, 1].as_slice().into() };
     assert!(FlowSpec::new(80, None, decreasing).check().is_err());
@@ -81,10 +81,10 @@ fn no_packet_is_sent_before_its_deadline() {
                 ..FlowSpec::new(80, Some(300), schedule.clone())
             };
             let (sent, received, packets) = run(&udp_pair(), &spec);
-            assert_eq!((sent.misses, sent.packets, received.received), (0, 300, 300));
+            assert_eq!((sent.summary.misses, sent.summary.packets, received.summary.received), (0, 300, 300));
             assert_not_early(&sent, &packets, &offsets);
-            assert!(sent.lateness.smallest_ns <= sent.lateness.quantiles_ns[0]);
-            assert!(sent.lateness.quantiles_ns.is_sorted());
+            assert!(sent.summary.lateness.smallest_ns <= sent.summary.lateness.quantiles_ns[0]);
+            assert!(sent.summary.lateness.quantiles_ns.is_sorted());
         }
     }
 }
@@ -94,22 +94,22 @@ fn a_sender_that_sleeps_wakes_up_once_for_several_packets_of_a_high_rate() {
     let sent = |period_ns, pace, late| {
         let spec = FlowSpec { pace, late, ..FlowSpec::new(80, Some(2_000), FlowSchedule::every(period_ns)) };
         let (sent, received, _) = run(&udp_pair(), &spec);
-        assert_eq!((sent.packets, received.received), (2_000, 2_000));
+        assert_eq!((sent.summary.packets, received.summary.received), (2_000, 2_000));
         sent
     };
     let light = sent(20_000, Pace::Sleep, LatePolicy::Burst);
     assert!(light.batched > 1_800, "{light:?}");
     // The first of those that go together has waited for the others.
-    assert!(light.lateness.quantiles_ns[0] >= 20_000, "{:?}", light.lateness);
+    assert!(light.summary.lateness.quantiles_ns[0] >= 20_000, "{:?}", light.summary.lateness);
     // Where each has its own wake-up anyhow, none waits for another.
     let slow = sent(200_000, Pace::Sleep, LatePolicy::Burst);
-    assert!(slow.lateness.smallest_ns < 100_000, "{:?}", slow.lateness);
+    assert!(slow.summary.lateness.smallest_ns < 100_000, "{:?}", slow.summary.lateness);
 }
 
 /// By the wall clock, which may be slewed by 500 ppm against the clock of the deadlines.
 fn assert_not_early(sent: &SendReport, packets: &[Received], offsets_ns: &[u64]) {
     for (packet, offset_ns) in packets.iter().zip(offsets_ns) {
-        let after_ns = packet.singleton.tx_real_time_ns - sent.start_realtime_ns;
+        let after_ns = packet.singleton.tx_real_time_ns - sent.summary.start_realtime_ns;
         let elapsed_ns = *offset_ns as i64 + 3_000_000;
         assert!(after_ns >= *offset_ns as i64 - elapsed_ns / 2_000, "{after_ns} before {offset_ns}");
     }
@@ -120,9 +120,9 @@ fn a_sender_that_cannot_keep_up_misses_and_numbers_stay_consecutive() {
     // The least period: no sender makes ten million packets a second one by one.
     let spec = FlowSpec { late: LatePolicy::Skip, ..spec(2_000, LEAST_PERIOD_NS) };
     let (sent, received, packets) = run(&udp_pair(), &spec);
-    assert!(sent.misses > 0 && sent.packets == 2_000, "{sent:?}");
+    assert!(sent.summary.misses > 0 && sent.summary.packets == 2_000, "{sent:?}");
     assert_eq!((sent.largest_batch, sent.batched), (1, 0), "late packets are never bunched");
-    assert_eq!(received.received + received.own_drops.unwrap(), 2_000);
+    assert_eq!(received.summary.received + received.summary.own_drops.unwrap(), 2_000);
     assert!(numbers(&packets).is_sorted());
 }
 
@@ -130,7 +130,7 @@ fn a_sender_that_cannot_keep_up_misses_and_numbers_stay_consecutive() {
 fn gathered_packets_go_together_and_late_by_no_more_than_needed() {
     let spec = FlowSpec { gather_ns: 500_000, ..spec(1_000, 10_000) };
     let (sent, received, packets) = run(&udp_pair(), &spec);
-    assert_eq!((sent.packets, sent.misses, received.received), (1_000, 0, 1_000));
+    assert_eq!((sent.summary.packets, sent.summary.misses, received.summary.received), (1_000, 0, 1_000));
     // Packets of the first half millisecond wait for it; at least so many go in one call.
     assert!(sent.largest_batch >= 50 && sent.batched >= 950, "{sent:?}");
     assert!(numbers(&packets).is_sorted());
@@ -149,13 +149,23 @@ fn a_flow_with_a_time_is_over_when_it_is() {
             ..spec(2_000_000, LEAST_PERIOD_NS)
         };
         let (sent, received, _) = run(&udp_pair(), &spec);
-        assert!(sent.finished && sent.packets < 2_000_000, "{}: {}", late.name(), sent.packets);
-        assert_eq!(sent.packets + sent.misses + sent.unsent, 2_000_000, "{}", late.name());
+        assert!(
+            sent.summary.sending.unwrap().finished && sent.summary.packets < 2_000_000,
+            "{}: {}",
+            late.name(),
+            sent.summary.packets
+        );
+        assert_eq!(
+            sent.summary.packets + sent.summary.misses + sent.summary.sending.unwrap().unsent,
+            2_000_000,
+            "{}",
+            late.name()
+        );
         let last_ns = (sent.last_deadline_ns - sent.start_ns).unsigned_abs();
         assert!(last_ns < lasting_ns, "no slot beyond its time was used");
         // A sentinel that finds the socket full is dropped as well.
-        let dropped = sent.sentinels - received.sentinels;
-        let taken = received.received + received.own_drops.unwrap();
-        assert!((sent.sent..=sent.sent + dropped).contains(&taken), "{sent:?}, {received:?}");
+        let dropped = sent.summary.sentinels - received.summary.sentinels;
+        let taken = received.summary.received + received.summary.own_drops.unwrap();
+        assert!((sent.summary.sent..=sent.summary.sent + dropped).contains(&taken), "{sent:?}, {received:?}");
     }
 }

@@ -8,15 +8,24 @@ fn all_that_is_sent_arrives_or_is_counted() {
         let spec = FlowSpec { packet_bytes: octets, ..spec(400, 100_000) };
         let (sent, received, packets) = run(&udp_pair(), &spec);
         assert_eq!((sent.end, received.end), (SendEnd::Acknowledged, ReceiveEnd::Sentinel));
-        assert_eq!((sent.packets, sent.sent), (400, 400), "{:?}", sent.failed);
-        assert_eq!(received.received + received.own_drops.unwrap(), 400, "{octets} octets: {received:?}");
+        assert_eq!((sent.summary.packets, sent.summary.sent), (400, 400), "{:?}", sent.failed);
         assert_eq!(
-            (received.duplicates, received.invalid, received.foreign, received.unreadable),
+            received.summary.received + received.summary.own_drops.unwrap(),
+            400,
+            "{octets} octets: {received:?}"
+        );
+        assert_eq!(
+            (
+                received.summary.duplicates,
+                received.summary.invalid,
+                received.summary.foreign,
+                received.summary.unreadable
+            ),
             (0, 0, 0, 0)
         );
         assert_eq!(numbers(&packets), (0..400).collect::<Vec<i32>>(), "loopback keeps the order");
         assert!(packets.iter().all(|packet| packet.singleton.flags == 0));
-        assert!(sent.sentinels >= 1 && received.sentinels == 1);
+        assert!(sent.summary.sentinels >= 1 && received.summary.sentinels == 1);
     }
 }
 
@@ -42,9 +51,9 @@ fn what_our_own_buffer_drops_is_counted_apart() {
         (sent, receiver.join().unwrap())
     });
     assert_eq!(sent.end, SendEnd::Unacknowledged);
-    let drops = received.own_drops.unwrap();
+    let drops = received.summary.own_drops.unwrap();
     assert!(drops > 0, "{received:?}");
-    assert_eq!(received.received + received.sentinels + drops, 500 + sent.sentinels);
+    assert_eq!(received.summary.received + received.summary.sentinels + drops, 500 + sent.summary.sentinels);
 }
 
 #[test]
@@ -52,7 +61,15 @@ fn numbers_go_on_across_their_wraps() {
     for first in [i32::MAX as u64 - 50, u64::from(u32::MAX) - 50, (1 << 40) + 7] {
         let spec = FlowSpec { first_sequence: first, ..spec(100, 50_000) };
         let (sent, received, packets) = run(&udp_pair(), &spec);
-        assert_eq!((sent.sent, received.received, received.invalid, received.duplicates), (100, 100, 0, 0));
+        assert_eq!(
+            (
+                sent.summary.sent,
+                received.summary.received,
+                received.summary.invalid,
+                received.summary.duplicates
+            ),
+            (100, 100, 0, 0)
+        );
         let modulus = u64::from(u32::MAX);
         let expected: Vec<i32> = (first..first + 100).map(|s| ((s % modulus) as u32) as i32).collect();
         assert_eq!(numbers(&packets), expected);
@@ -83,7 +100,7 @@ fn sentinels_come_each_ten_periods_until_acknowledged() {
         let sent = send_flow(&sending, &spec(3, period_ns), &acknowledged, &AtomicBool::new(false)).unwrap();
         (sent, receiver.join().unwrap())
     });
-    assert_eq!((sent.end, sent.packets), (SendEnd::Acknowledged, 3));
+    assert_eq!((sent.end, sent.summary.packets), (SendEnd::Acknowledged, 3));
     assert_eq!(times.len(), 7);
     for pair in times[2..].windows(2) {
         // The wall clock may be slewed by 500 ppm against the clock of the deadlines.
@@ -94,7 +111,7 @@ fn sentinels_come_each_ten_periods_until_acknowledged() {
     while receiving.recv_from(&mut [0; 100]).is_ok() {
         late += 1;
     }
-    assert_eq!(sent.sentinels, 4 + late, "none but those");
+    assert_eq!(sent.summary.sentinels, 4 + late, "none but those");
 }
 
 #[test]
@@ -102,7 +119,7 @@ fn an_acknowledgement_ends_the_sender_at_once() {
     let (sending, _receiving) = udp_pair();
     let spec = FlowSpec { packets: Some(u64::MAX), ..spec(0, 50_000) };
     let sent = send_flow(&sending, &spec, &AtomicBool::new(true), &AtomicBool::new(false)).unwrap();
-    assert_eq!((sent.end, sent.packets, sent.sentinels), (SendEnd::Acknowledged, 0, 0));
+    assert_eq!((sent.end, sent.summary.packets, sent.summary.sentinels), (SendEnd::Acknowledged, 0, 0));
 }
 
 #[test]
@@ -114,7 +131,7 @@ fn a_receiver_that_hears_no_sentinel_keeps_what_it_has() {
     }
     let spec = FlowSpec { end_timeout_ns: 1_000_000, ..spec(5, 100_000) };
     let (received, packets) = receive_sent(&receiving, &spec);
-    assert_eq!((received.end, received.received), (ReceiveEnd::TimedOut, 3));
+    assert_eq!((received.end, received.summary.received), (ReceiveEnd::TimedOut, 3));
     assert_eq!(numbers(&packets), [0, 1, 4]);
 }
 
@@ -149,9 +166,9 @@ fn a_stopped_flow_keeps_all_that_was_sent() {
         let (sent, received, kept) = run_with(&sending, &receiving, &spec, &spec, &stop, &mut watch);
         let end = if packets.is_some() { SendEnd::Stopped } else { SendEnd::Acknowledged };
         assert_eq!((sent.end, received.end), (end, ReceiveEnd::Sentinel), "{packets:?}");
-        assert!(sent.packets >= 300 && sent.packets < 1_000_000);
-        assert_eq!(received.received + received.own_drops.unwrap(), sent.packets);
-        assert_eq!(kept.len() as u64, received.received);
+        assert!(sent.summary.packets >= 300 && sent.summary.packets < 1_000_000);
+        assert_eq!(received.summary.received + received.summary.own_drops.unwrap(), sent.summary.packets);
+        assert_eq!(kept.len() as u64, received.summary.received);
     }
 }
 
@@ -168,7 +185,7 @@ fn a_stopped_receiver_keeps_what_it_has() {
         stop.store(seen == 10, Ordering::Relaxed);
     };
     let received = receive_flow(&receiving, &spec(1_000_000, 1_000_000_000), &mut watch, &stop).unwrap();
-    assert_eq!((received.end, received.received), (ReceiveEnd::Stopped, 10));
+    assert_eq!((received.end, received.summary.received), (ReceiveEnd::Stopped, 10));
 }
 
 #[test]
@@ -213,7 +230,7 @@ fn a_refused_destination_is_counted_and_the_flow_goes_on() {
     drop(receiving);
     let spec = FlowSpec { sentinel_timeout_ns: 0, ..spec(20, 100_000) };
     let sent = send_flow(&sending, &spec, &AtomicBool::new(false), &AtomicBool::new(false)).unwrap();
-    assert_eq!((sent.packets, sent.sent), (20, 20), "{:?}", sent.failed);
+    assert_eq!((sent.summary.packets, sent.summary.sent), (20, 20), "{:?}", sent.failed);
     assert!(sent.refused > 0);
 }
 
@@ -222,7 +239,7 @@ fn a_refused_destination_is_counted_and_the_flow_goes_on() {
 fn a_slow_sender_leaves_its_cpu() {
     let slow = FlowSpec { pace: quaver_probe::source::Pace::Hybrid, ..spec(5, 200_000_000) };
     let (sent, ..) = run(&udp_pair(), &slow);
-    assert_eq!(sent.sent, 5);
+    assert_eq!(sent.summary.sent, 5);
     // 800 ms of waiting.
-    assert!(sent.cpu_ns < 80_000_000, "{} ns on the CPU", sent.cpu_ns);
+    assert!(sent.summary.cpu_ns < 80_000_000, "{} ns on the CPU", sent.summary.cpu_ns);
 }

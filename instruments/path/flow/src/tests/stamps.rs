@@ -5,7 +5,12 @@ use super::*;
 #[test]
 fn kernel_stamps_are_there_and_in_order() {
     let (sent, received, packets) = run(&udp_pair(), &spec(200, 200_000));
-    assert_eq!((received.received, received.stamped_by), (200, [0, 200, 0]), "{:?}", received.remarks);
+    assert_eq!(
+        (received.summary.received, received.summary.stamped_by),
+        (200, [0, 200, 0]),
+        "{:?}",
+        received.remarks
+    );
     for packet in &packets {
         let Singleton { tx_real_time_ns, rx_real_time_ns, .. } = packet.singleton;
         assert!(tx_real_time_ns <= rx_real_time_ns, "one clock: {packet:?}");
@@ -25,7 +30,7 @@ fn kernel_stamps_are_there_and_in_order() {
 fn stamps_of_the_program_where_they_are_asked_for() {
     let spec = FlowSpec { stamps: StampWish::Application, ..spec(100, 200_000) };
     let (sent, received, packets) = run(&udp_pair(), &spec);
-    assert_eq!(received.stamped_by, [0, 0, 100]);
+    assert_eq!(received.summary.stamped_by, [0, 0, 100]);
     assert!(sent.transmit_stamps.is_none());
     assert!(packets.iter().all(|p| p.singleton.tx_real_time_ns <= p.singleton.rx_real_time_ns));
 }
@@ -61,8 +66,8 @@ fn a_high_rate_flow_is_received_in_gathered_batches() {
     let train = TrainWish::Packets(1);
     let spec = FlowSpec { train, receive_buffer_bytes: 16 << 20, ..spec(5_000, 10_000) };
     let (sent, received, packets) = run(&udp_pair(), &spec);
-    assert_eq!(received.received + received.own_drops.unwrap(), sent.sent);
-    assert_eq!(received.stamped_by[StampSource::Kernel as usize], received.received);
+    assert_eq!(received.summary.received + received.summary.own_drops.unwrap(), sent.summary.sent);
+    assert_eq!(received.summary.stamped_by[StampSource::Kernel as usize], received.summary.received);
     let mut times: Vec<i64> = packets.iter().map(|packet| packet.singleton.rx_real_time_ns).collect();
     times.dedup();
     assert_eq!(times.len(), packets.len(), "each packet has its own stamp, not its batch's");

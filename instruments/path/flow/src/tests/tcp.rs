@@ -9,8 +9,8 @@ fn a_stream_is_cut_into_the_packets_that_were_sent() {
         let spec = FlowSpec { transport: Transport::Tcp, packet_bytes: octets, ..spec(300, 100_000) };
         let (sent, received, packets) = run(&tcp_pair(), &spec);
         assert_eq!((sent.end, received.end), (SendEnd::Acknowledged, ReceiveEnd::Sentinel));
-        assert_eq!((sent.packets, sent.sent, received.received), (300, 300, 300));
-        assert_eq!((received.duplicates, received.invalid), (0, 0));
+        assert_eq!((sent.summary.packets, sent.summary.sent, received.summary.received), (300, 300, 300));
+        assert_eq!((received.summary.duplicates, received.summary.invalid), (0, 0));
         assert_eq!(numbers(&packets), (0..300).collect::<Vec<i32>>());
         for packet in &packets {
             assert!(packet.singleton.tx_real_time_ns <= packet.singleton.rx_real_time_ns, "{packet:?}");
@@ -32,12 +32,12 @@ fn a_closed_connection_ends_both_sides_and_keeps_all() {
         };
         let received = receive_flow(&receiving, &endless, &mut watch, &stop).unwrap();
         assert_eq!(received.end, ReceiveEnd::Stopped);
-        assert!(received.received >= 100);
+        assert!(received.summary.received >= 100);
         drop(receiving);
         sender.join().unwrap().unwrap()
     });
     assert_eq!(sent.end, SendEnd::Closed);
-    assert!(sent.packets >= 100);
+    assert!(sent.summary.packets >= 100);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_record_cut_off_by_the_end_is_no_packet() {
     let spec = FlowSpec { transport: Transport::Tcp, ..spec(5, 100_000) };
     let (received, packets) = receive_sent(&receiving, &spec);
     assert_eq!(
-        (received.end, numbers(&packets), received.duplicates),
+        (received.end, numbers(&packets), received.summary.duplicates),
         (ReceiveEnd::Closed, vec![0, 1, 1], 1)
     );
 }

@@ -14,13 +14,21 @@ fn in_trains(packets: u64) -> FlowSpec {
 
 fn assert_whole(sent: &SendReport, received: &ReceiveReport, packets: &[Received], count: u64) {
     assert_eq!(
-        (sent.end, sent.packets, sent.sent),
+        (sent.end, sent.summary.packets, sent.summary.sent),
         (SendEnd::Acknowledged, count, count),
         "{:?}",
         sent.failed
     );
-    assert_eq!(received.received + received.own_drops.unwrap(), count, "{received:?}");
-    assert_eq!((received.invalid, received.foreign, received.unreadable, received.duplicates), (0, 0, 0, 0));
+    assert_eq!(received.summary.received + received.summary.own_drops.unwrap(), count, "{received:?}");
+    assert_eq!(
+        (
+            received.summary.invalid,
+            received.summary.foreign,
+            received.summary.unreadable,
+            received.summary.duplicates
+        ),
+        (0, 0, 0, 0)
+    );
     assert_eq!(numbers(packets), (0..count as i32).collect::<Vec<_>>(), "loopback keeps the order");
 }
 
@@ -31,11 +39,23 @@ fn each_packet_of_a_train_is_counted_in_its_place_and_marked() {
         let spec = FlowSpec { packet_bytes, ..in_trains(count) };
         let (sent, received, packets) = run(&udp_pair(), &spec);
         assert_whole(&sent, &received, &packets, count);
-        assert_eq!((sent.longest_train, sent.misses, sent.unsent), (16, 0, 0), "{:?}", sent.remarks);
-        assert_eq!(sent.train_packets, count);
-        assert_eq!(received.of_trains, packets.iter().filter(|packet| packet.of_train).count() as u64);
-        assert_eq!(received.of_trains, count);
-        assert_eq!(received.stamped_by[StampSource::Kernel as usize], count);
+        assert_eq!(
+            (
+                sent.summary.sending.unwrap().longest_train,
+                sent.summary.misses,
+                sent.summary.sending.unwrap().unsent
+            ),
+            (16, 0, 0),
+            "{:?}",
+            sent.remarks
+        );
+        assert_eq!(sent.summary.sending.unwrap().train_packets, count);
+        assert_eq!(
+            received.summary.of_trains,
+            packets.iter().filter(|packet| packet.of_train).count() as u64
+        );
+        assert_eq!(received.summary.of_trains, count);
+        assert_eq!(received.summary.stamped_by[StampSource::Kernel as usize], count);
         assert!(sent.transmit_stamps.is_none(), "no stamp of departure is one packet's");
         for train in packets.chunks(16) {
             let one = |stamp: fn(&Singleton) -> i64| {
@@ -53,12 +73,12 @@ fn a_receiver_that_takes_no_trains_gets_each_packet_alone() {
     let never = AtomicBool::new(false);
     let (sent, received, packets) = run_with(&sending, &receiving, &spec, &alone, &never, &mut |_| ());
     assert_whole(&sent, &received, &packets, 1_000);
-    assert_eq!((sent.longest_train, received.of_trains), (16, 0));
+    assert_eq!((sent.summary.sending.unwrap().longest_train, received.summary.of_trains), (16, 0));
     // The other way round: one that would take trains gets single packets.
     let (sending, receiving) = udp_pair();
     let (sent, received, packets) = run_with(&sending, &receiving, &alone, &spec, &never, &mut |_| ());
     assert_whole(&sent, &received, &packets, 1_000);
-    assert_eq!((sent.longest_train, received.of_trains), (0, 0));
+    assert_eq!((sent.summary.sending.unwrap().longest_train, received.summary.of_trains), (0, 0));
 }
 
 /// Gives the kernel these bytes at once, to be cut apart after `segment_bytes` each.
@@ -80,7 +100,11 @@ fn an_odd_last_segment_is_what_it_would_be_alone() {
     assert_eq!(numbers(&packets), [0, 1, 2, 3, 4, 5, 7]);
     let flags: Vec<i32> = packets.iter().map(|packet| packet.singleton.flags).collect();
     assert_eq!(flags, [0, 0, 0, FLAG_INVALID, 0, 0, 0], "one byte short");
-    assert_eq!((received.unreadable, received.end), (1, ReceiveEnd::Sentinel), "11 bytes are no packet");
+    assert_eq!(
+        (received.summary.unreadable, received.end),
+        (1, ReceiveEnd::Sentinel),
+        "11 bytes are no packet"
+    );
 }
 
 #[test]
@@ -91,7 +115,10 @@ fn segments_of_another_length_are_invalid_each() {
     let long: Vec<u8> = (0..3).flat_map(|number| [&octets(number)[..], &[0; 7]].concat()).collect();
     send_segments(&sending, &long, 87);
     let (received, packets) = receive_sent(&receiving, &FlowSpec { end_timeout_ns: 50_000_000, ..spec });
-    assert_eq!((received.received, received.invalid, numbers(&packets)), (3, 3, vec![0, 1, 2]));
+    assert_eq!(
+        (received.summary.received, received.summary.invalid, numbers(&packets)),
+        (3, 3, vec![0, 1, 2])
+    );
 }
 
 #[test]
@@ -101,7 +128,7 @@ fn where_the_kernel_makes_no_trains_each_packet_goes_alone_and_it_is_told() {
     set_option(sending.as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK, &1i32).unwrap();
     let (sent, received, packets) = run(&(sending, receiving), &in_trains(1_000));
     assert_whole(&sent, &received, &packets, 1_000);
-    assert_eq!((sent.longest_train, received.of_trains), (0, 0));
+    assert_eq!((sent.summary.sending.unwrap().longest_train, received.summary.of_trains), (0, 0));
     assert!(sent.remarks.iter().any(|remark| remark.contains("makes no trains")), "{:?}", sent.remarks);
 }
 
@@ -115,11 +142,18 @@ fn trains_grow_until_a_rate_is_reached_that_single_packets_do_not() {
         ..FlowSpec::new(80, Some(6_000_000), FlowSchedule::every(LEAST_PERIOD_NS))
     };
     let (sent, received, packets) = run(&udp_pair(), &spec);
-    assert!(sent.finished && sent.longest_train > 1, "{sent:?}");
-    assert_eq!(sent.packets + sent.unsent, 6_000_000);
+    assert!(
+        sent.summary.sending.unwrap().finished && sent.summary.sending.unwrap().longest_train > 1,
+        "{sent:?}"
+    );
+    assert_eq!(sent.summary.packets + sent.summary.sending.unwrap().unsent, 6_000_000);
     // The kernel counts what it drops in pieces, of as many packets as a train has at most.
-    let (missing, drops) = (sent.sent - received.received, received.own_drops.unwrap());
-    assert!((drops..=drops * sent.longest_train).contains(&missing), "{missing} in {drops} pieces");
+    let (missing, drops) =
+        (sent.summary.sent - received.summary.received, received.summary.own_drops.unwrap());
+    assert!(
+        (drops..=drops * sent.summary.sending.unwrap().longest_train).contains(&missing),
+        "{missing} in {drops} pieces"
+    );
     assert!(numbers(&packets).is_sorted());
 }
 
@@ -154,8 +188,13 @@ fn across_a_link_trains_are_cut_to_its_mtu_and_longer_packets_go_alone() {
         let spec = FlowSpec { packet_bytes, ..in_trains(480) };
         let (sent, received, packets) = run(&pair(), &spec);
         assert_whole(&sent, &received, &packets, 480);
-        assert_eq!(sent.longest_train, longest, "{packet_bytes} bytes: {:?}", sent.remarks);
+        assert_eq!(
+            sent.summary.sending.unwrap().longest_train,
+            longest,
+            "{packet_bytes} bytes: {:?}",
+            sent.remarks
+        );
         assert_eq!(sent.remarks.iter().any(|remark| remark.contains("makes no trains")), longest == 0);
-        assert!(longest > 0 || received.of_trains == 0);
+        assert!(longest > 0 || received.summary.of_trains == 0);
     }
 }

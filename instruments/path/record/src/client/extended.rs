@@ -1,19 +1,19 @@
 //! The extension, version 1.
 
-use super::{Flow, Test, is_udp, probes, tcp_source, udp_socket};
+use super::{Test, is_udp, probes, tcp_source, udp_socket};
 use crate::auth::random;
 use crate::control::{ControlError, Incoming, LONGEST_WAIT, at_port};
 use crate::error::PathError;
 use crate::event::Progress;
 use crate::message::{Body, Message};
 use crate::options::{ClientOptions, Directions};
-use crate::outcome::{Completion, Protocol, SenderSummary};
+use crate::outcome::{Completion, FlowOutcome, Protocol};
 use crate::source::SourceRequest;
 use quaver_abi::wire::extension::{CookieElement, ExtensionError, FlowElement, Kind, VERSION, field};
 use quaver_abi::wire::jitlat::{Command, PROTO_TCP, PROTO_UDP};
 use quaver_arrivals::path::direction::Direction;
 use quaver_path_flow::{
-    FlowSchedule, FlowSpec, LEAST_PACKET_BYTES, SESSION_TAG_BYTES, TestSocket, Transport,
+    FlowSchedule, FlowSpec, LEAST_PACKET_BYTES, SESSION_TAG_BYTES, SenderSummary, TestSocket, Transport,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -298,7 +298,7 @@ fn all_sent(spec: &FlowSpec, sender: &SenderSummary) -> bool {
 }
 
 /// What a server says after its last sample.
-fn take_end(test: &mut Test<'_>, flow: &mut Flow, end: &Message) -> Option<String> {
+fn take_end(test: &mut Test<'_>, flow: &mut FlowOutcome, end: &Message) -> Option<String> {
     test.server_clock.after = end.clock();
     flow.moved = end.moved();
     let mut pairs = end.clock_pairs();

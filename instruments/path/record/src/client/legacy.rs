@@ -1,12 +1,12 @@
 //! Jitlat as its document has it (sections 4.2 and 4.3, annex A.2).
 
-use super::{Flow, Test, is_udp, probes, tcp_source, udp_socket};
+use super::{Test, is_udp, probes, tcp_source, udp_socket};
 use crate::control::{ControlError, Incoming};
 use crate::drive;
 use crate::drive::{Happening, Signals};
 use crate::error::PathError;
 use crate::options::{ClientOptions, Directions};
-use crate::outcome::Completion;
+use crate::outcome::{Completion, FlowOutcome};
 use quaver_abi::wire::jitlat::{Command, PROTO_TCP, PROTO_UDP, Singleton, Workorder};
 use quaver_arrivals::path::direction::Direction;
 use quaver_path_flow::{
@@ -149,7 +149,7 @@ fn up(test: &mut Test<'_>) -> Result<Completion, PathError> {
     if nak {
         return Err(PathError::Nak { server: test.server() });
     }
-    let all_sent = Some(report.packets) == test.options.packets;
+    let all_sent = Some(report.summary.packets) == test.options.packets;
     flow.sent(report);
     let lost = match lost {
         Some(lost) => Some(lost),
@@ -161,7 +161,7 @@ fn up(test: &mut Test<'_>) -> Result<Completion, PathError> {
 }
 
 /// Takes the samples, until the server closes; why they are not all there, if so.
-fn samples(test: &mut Test<'_>, flow: &mut Flow, begun: bool) -> Result<Option<String>, PathError> {
+fn samples(test: &mut Test<'_>, flow: &mut FlowOutcome, begun: bool) -> Result<Option<String>, PathError> {
     // A user who interrupts still wants what there is.
     let never = std::sync::atomic::AtomicBool::new(false);
     let (server, end) = (test.server(), test.answer_due());
@@ -191,7 +191,7 @@ fn samples(test: &mut Test<'_>, flow: &mut Flow, begun: bool) -> Result<Option<S
                     .collect();
                 let left = left.to_vec();
                 rest = left;
-                flow.take(&rows, keep, test.watch);
+                super::take(flow, &rows, keep, test.watch);
             }
             Ok(None) if rest.is_empty() => return Ok(None),
             Ok(None) => return Ok(Some("closed in the middle of a sample".into())),
@@ -228,7 +228,7 @@ fn down(test: &mut Test<'_>) -> Result<Completion, PathError> {
     let (watch, pairs) = (&mut *test.watch, &mut test.pairs);
     let mut on = |happening: Happening<'_>, _: &mut _, signals: &Signals| {
         match happening {
-            Happening::Batch(batch) => flow.take(batch, true, watch),
+            Happening::Batch(batch) => super::take(&mut flow, batch, true, watch),
             Happening::Heard(incoming) => {
                 nak = matches!(&incoming, Incoming::Workorder(answer) if answer.command == Command::Nak);
                 lost = Some("spoke while the test ran".to_owned());
@@ -252,7 +252,7 @@ fn down(test: &mut Test<'_>) -> Result<Completion, PathError> {
         lost = Some("sent nothing more, not even the end".into());
     }
     flow.complete = report.end == ReceiveEnd::Sentinel && lost.is_none();
-    flow.received(&report);
+    flow.receiver = Some(report.summary);
     test.end(flow);
     Ok(completion(test, lost))
 }

@@ -7,6 +7,7 @@ mod open_way;
 mod probes;
 mod source;
 
+use quaver_arrivals::path::clocks::RttProbe;
 use quaver_arrivals::path::direction::Direction;
 pub use source::{RemoteSource, SourceClient, request_source};
 
@@ -18,17 +19,11 @@ use super::error::PathError;
 use super::event::Progress;
 use super::hosts::Side;
 use super::options::{ClientOptions, Directions};
-use super::outcome::{
-    Completion, FlowOutcome, HostClocks, Moved, Protocol, ReceiverSummary, RttProbe, SenderSummary,
-    TestOutcome,
-};
+use super::outcome::{Completion, FlowOutcome, HostClocks, Protocol, TestOutcome};
 use super::owamp;
 use super::sending::Sending;
-use quaver_abi::wire::jitlat::Singleton;
 use quaver_clock::realtime_ns;
-use quaver_path_flow::{
-    FlowSpec, LEAST_PACKET_BYTES, LatePolicy, ReceiveReport, Received, SendReport, TestSocket, Transport,
-};
+use quaver_path_flow::{FlowSpec, LEAST_PACKET_BYTES, LatePolicy, Received, TestSocket, Transport};
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -199,7 +194,7 @@ impl<'a> Test<'a> {
     }
 
     /// The record of a flow that begins.
-    fn begin(&mut self, direction: Direction, socket: &TestSocket) -> Result<Flow, PathError> {
+    fn begin(&mut self, direction: Direction, socket: &TestSocket) -> Result<FlowOutcome, PathError> {
         let (here, there) = (socket.local_address()?, socket.peer_address()?);
         let (source, destination) = match direction {
             Direction::Up => (here, there),
@@ -209,32 +204,13 @@ impl<'a> Test<'a> {
             self.started_ns = realtime_ns();
         }
         (self.watch)(Progress::Started { direction, source, destination });
-        Ok(Flow { direction, source, destination, ..Flow::default() })
+        Ok(self.options.flow(direction, source, destination))
     }
 
     /// Puts the record of a flow to the others, as far as it went.
-    fn end(&mut self, flow: Flow) {
-        let options = self.options;
+    fn end(&mut self, flow: FlowOutcome) {
         (self.watch)(Progress::Ended { direction: flow.direction });
-        self.flows.push(FlowOutcome {
-            direction: flow.direction,
-            transport: options.transport,
-            source: flow.source,
-            destination: flow.destination,
-            packet_bytes: options.packet_bytes,
-            packets: options.packets,
-            schedule: options.schedule.clone(),
-            lasting: options.lasting,
-            dscp: options.dscp,
-            singletons: flow.singletons,
-            rows: flow.rows,
-            sender: flow.sender,
-            receiver: flow.receiver,
-            send_report: flow.send_report,
-            departed: flow.departed,
-            moved: flow.moved,
-            complete: flow.complete,
-        });
+        self.flows.push(flow);
     }
 
     fn finish(mut self, completion: Completion) -> TestOutcome {
@@ -262,58 +238,13 @@ fn connect(server: SocketAddr, patience: Duration, stop: &AtomicBool) -> Result<
     Control::new(dial(server, patience, stop)?, Side::Client).map_err(|e| PathError::connect(server, e))
 }
 
-/// A flow under way.
-struct Flow {
-    direction: Direction,
-    source: SocketAddr,
-    destination: SocketAddr,
-    singletons: Vec<Singleton>,
-    rows: u64,
-    sender: Option<SenderSummary>,
-    receiver: Option<ReceiverSummary>,
-    send_report: Option<SendReport>,
-    departed: Vec<Option<u32>>,
-    moved: Option<Moved>,
-    complete: bool,
-}
-
-impl Default for Flow {
-    fn default() -> Self {
-        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
-        Self {
-            direction: Direction::Up,
-            source: nowhere,
-            destination: nowhere,
-            singletons: Vec::new(),
-            rows: 0,
-            sender: None,
-            receiver: None,
-            send_report: None,
-            departed: Vec::new(),
-            moved: None,
-            complete: false,
-        }
+/// Takes samples of a flow, and shows them.
+fn take(flow: &mut FlowOutcome, samples: &[Received], keep: bool, watch: &mut dyn FnMut(Progress<'_>)) {
+    if keep {
+        flow.singletons.extend(samples.iter().map(|received| received.singleton));
     }
-}
-
-impl Flow {
-    /// Takes samples, and shows them.
-    fn take(&mut self, samples: &[Received], keep: bool, watch: &mut dyn FnMut(Progress<'_>)) {
-        if keep {
-            self.singletons.extend(samples.iter().map(|received| received.singleton));
-        }
-        self.rows += samples.len() as u64;
-        watch(Progress::Samples { direction: self.direction, samples });
-    }
-
-    fn sent(&mut self, report: SendReport) {
-        self.sender = Some(SenderSummary::from(&report));
-        self.send_report = Some(report);
-    }
-
-    fn received(&mut self, report: &ReceiveReport) {
-        self.receiver = Some(ReceiverSummary::from(report));
-    }
+    flow.rows += samples.len() as u64;
+    watch(Progress::Samples { direction: flow.direction, samples });
 }
 
 /// A socket for test packets at the address of the control connection.

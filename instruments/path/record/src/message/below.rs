@@ -1,11 +1,13 @@
 //! What an end of a flow knows of its packets below the program, as messages tell it.
 
-use super::super::below::{DepartureSummary, NOT_KNOWN, SegmentSummary};
+use super::super::below::NOT_KNOWN;
 use super::{Body, Message};
 use quaver_abi::wire::extension::{
     DeparturesElement, ExtensionError, HopChangeElement, HopsElement, SegmentsElement, field,
 };
-use quaver_path_flow::{DscpChanges, HopChange, HopSummary, Side as SegmentSide, StampSource};
+use quaver_path_flow::{
+    DepartureSummary, DscpChanges, HopChange, HopSummary, SegmentSummary, Side as SegmentSide, StampSource,
+};
 
 impl Body {
     /// Departures of packets from number `first` on.
@@ -210,7 +212,7 @@ mod tests {
             largest_ns: 80_000,
             ..TransmitStamps::default()
         };
-        let summary = DepartureSummary::of(Some(&stamps));
+        let summary = stamps.summary();
         assert_eq!(summary.unwrap().stamped_by, StampSource::Kernel);
         let told = message(Body::new().departures(summary));
         assert_eq!((told.departures(), told.check(&[])), (summary, Ok(())));
@@ -218,6 +220,6 @@ mod tests {
         let nonsense =
             message(Body::new().field(field::DEPARTURES, &[2; 48]).field(field::SEGMENTS, &[0; 40]));
         assert_eq!((nonsense.departures(), nonsense.segments()), (None, None));
-        assert_eq!(DepartureSummary::of(Some(&TransmitStamps::default())), None);
+        assert_eq!(TransmitStamps::default().summary(), None);
     }
 }

@@ -1,8 +1,9 @@
 //! How a flow is to be sent, and was, as messages tell it. A peer of an earlier version passes over these fields.
 
-use super::super::sending::{Sending, SendingSummary};
+use super::super::sending::{Sending, number, policy};
 use super::{Body, Message};
 use quaver_abi::wire::extension::{ExtensionError, SendingElement, SendingReportElement, field};
+use quaver_path_flow::SendingSummary;
 
 impl Body {
     pub(in super::super) fn sending(self, sending: Sending) -> Self {
@@ -10,10 +11,17 @@ impl Body {
     }
 
     pub(in super::super) fn sending_report(self, summary: Option<SendingSummary>) -> Self {
-        match summary {
-            Some(summary) => self.element(field::SENDING_REPORT, &summary.element()),
-            None => self,
-        }
+        let Some(summary) = summary else { return self };
+        let element = SendingReportElement {
+            late: summary.late.into(),
+            unsent: summary.unsent.into(),
+            train_packets: summary.train_packets.into(),
+            longest_train: summary.longest_train.into(),
+            late_policy: number(summary.late_policy),
+            finished: summary.finished.into(),
+            reserved: [0; 6],
+        };
+        self.element(field::SENDING_REPORT, &element)
     }
 }
 
@@ -32,7 +40,15 @@ impl Message {
 
     /// What the sender did; nothing from a peer that knows nothing of it, and for what cannot be.
     pub(in super::super) fn sending_report(&self) -> Option<SendingSummary> {
-        SendingSummary::read(&self.element::<SendingReportElement>(field::SENDING_REPORT).ok()?)
+        let element: SendingReportElement = self.element(field::SENDING_REPORT).ok()?;
+        Some(SendingSummary {
+            late_policy: policy(element.late_policy)?,
+            late: element.late.get(),
+            unsent: element.unsent.get(),
+            train_packets: element.train_packets.get(),
+            longest_train: element.longest_train.get(),
+            finished: element.finished == 1,
+        })
     }
 }
 

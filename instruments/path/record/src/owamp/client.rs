@@ -13,9 +13,7 @@ use crate::error::PathError;
 use crate::event::Progress;
 use crate::hosts::Side;
 use crate::options::{ClientOptions, Directions};
-use crate::outcome::{
-    Completion, FlowOutcome, HostClocks, Protocol, ReceiverSummary, SenderSummary, TestOutcome,
-};
+use crate::outcome::{Completion, FlowOutcome, HostClocks, Protocol, TestOutcome};
 use crate::stamp::{TimestampFormat, count_hops, error_estimate};
 use quaver_abi::wire::jitlat::FLAG_INVALID;
 use quaver_abi::wire::owamp::{
@@ -26,7 +24,7 @@ use quaver_arrivals::path::direction::Direction;
 use quaver_clock::realtime_ns;
 use quaver_path_flow::{
     AcceptFrom, FlowError, FlowSchedule, FlowSpec, LatePolicy, ReceiveReport, Received, SendReport,
-    TestSocket, TrainWish, Transport, prepare_receive, receive_flow, send_flow,
+    SenderSummary, TestSocket, TrainWish, Transport, prepare_receive, receive_flow, send_flow,
 };
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -166,43 +164,24 @@ impl Session<'_> {
         let mut rows =
             Rows { direction: self.direction, keep: !self.options.rolling, kept: Vec::new(), count: 0 };
         let (ran, told) = self.flow(&agreed, &mut rows)?;
-        let (sender, send_report, receiver) = match ran {
-            Ran::Sent(report) => {
-                let report = report?;
-                (Some(SenderSummary::from(&report)), Some(report), None)
-            }
-            Ran::Received(report) => (None, None, Some(report?)),
-        };
+        let mut flow = self.options.flow(self.direction, source, destination);
+        match ran {
+            Ran::Sent(report) => flow.sent(report?),
+            Ran::Received(report) => flow.receiver = Some(report?.summary),
+        }
         let interrupted = self.stop.load(Ordering::Relaxed);
-        let ended = self.end(&agreed, told, send_report.as_ref(), &mut rows);
+        let ended = self.end(&agreed, told, flow.sender.as_ref(), &mut rows);
         (self.watch)(Progress::Ended { direction: self.direction });
         let (completion, packets) = match ended {
             Ok(packets) if interrupted => (Completion::Interrupted, Some(packets)),
             Ok(packets) => (Completion::Complete, Some(packets)),
             Err(error) => (Completion::ServerLost(error.to_string()), None),
         };
-        let complete = completion == Completion::Complete;
-        let options = self.options;
-        let flow = FlowOutcome {
-            direction: self.direction,
-            transport: Transport::Udp,
-            source,
-            destination,
-            packet_bytes: options.packet_bytes,
-            packets: packets.map(u64::from).or(options.packets),
-            schedule: options.schedule.clone(),
-            lasting: options.lasting,
-            dscp: options.dscp,
-            singletons: rows.kept.iter().map(|row| row.singleton).collect(),
-            rows: rows.count,
-            sender,
-            receiver: receiver
-                .map(|report| ReceiverSummary { end_seen: complete, ..ReceiverSummary::from(&report) }),
-            send_report,
-            departed: Vec::new(),
-            moved: None,
-            complete,
-        };
+        flow.complete = completion == Completion::Complete;
+        flow.receiver.iter_mut().for_each(|receiver| receiver.end_seen = flow.complete);
+        flow.packets = packets.map(u64::from).or(flow.packets);
+        flow.singletons = rows.kept.iter().map(|row| row.singleton).collect();
+        flow.rows = rows.count;
         Ok((flow, completion))
     }
 
@@ -326,15 +305,15 @@ impl Session<'_> {
         &mut self,
         agreed: &Agreed,
         told: Option<Vec<Told>>,
-        report: Option<&SendReport>,
+        sender: Option<&SenderSummary>,
         rows: &mut Rows,
     ) -> Result<u32, PathError> {
-        if report.is_some() && told.is_none() {
+        if sender.is_some() && told.is_none() {
             self.wait_for_the_last();
         }
         // A user who stops still wants what there is.
         self.client.stop = &NEVER;
-        let sent = report.map(|report| (agreed.sid, report.packets as u32));
+        let sent = sender.map(|sender| (agreed.sid, sender.packets as u32));
         let due = Instant::now() + self.options.answer_timeout;
         let said = say_stopped(&mut self.client.link, sent.as_slice(), due, &NEVER);
         said.map_err(|error| self.client.protocol(Break::Link(error)))?;

@@ -20,4 +20,4 @@ pub(crate) use host::{Host, Place, Refused};
 #[cfg(test)]
 pub(crate) use reflect::compose;
 pub(crate) use server::{Dialect, run};
-pub use twamp::{TwampError, send_twamp};
+pub use twamp::send_twamp;

@@ -252,8 +252,8 @@ pub(super) fn run(host: &Host<'_>, link: &mut Link, sessions: Vec<OneWay>) -> Re
         let (direction, packets) = match ran {
             Ran::Sent(report) => {
                 let report = report.map_err(|error| Break::Lost(error.to_string()))?;
-                sent.push((session.sid, report.packets as u32));
-                (Direction::Down, report.packets)
+                sent.push((session.sid, report.summary.packets as u32));
+                (Direction::Down, report.summary.packets)
             }
             Ran::Received(report, rows) => {
                 let report = report.map_err(|error| Break::Lost(error.to_string()))?;
@@ -269,7 +269,7 @@ pub(super) fn run(host: &Host<'_>, link: &mut Link, sessions: Vec<OneWay>) -> Re
                 let next_seqno = record.next_seqno.get().min(session.packets);
                 let error = report.owamp_error.unwrap_or(0);
                 kept.push(Kept { session, rows, error, skips, next_seqno });
-                (Direction::Up, report.received)
+                (Direction::Up, report.summary.received)
             }
         };
         (host.tell)(ServerEvent::Ended { peer: link.peer, direction, packets });

@@ -1,7 +1,8 @@
 //! The reflector of a two-way session: it answers one socket of the peer that holds the control connection.
 
 use crate::control::at_port;
-use crate::stamp::{LONGEST_WAIT, MOST_BYTES, StampError, StampSocket, TimestampFormat, error_estimate};
+use crate::error::PathError;
+use crate::stamp::{LONGEST_WAIT, MOST_BYTES, StampSocket, TimestampFormat, error_estimate};
 use quaver_abi::wire::owamp::LEAST_TEST_BYTES;
 use quaver_abi::wire::stamp::{LIGHT_BYTES, Mode, ReflectorPacket, SenderPacket};
 use quaver_clock::{monotonic_ns, realtime_ns};
@@ -43,7 +44,7 @@ impl Reflector {
         peer: SocketAddr,
         dscp: u8,
         per_second: u64,
-    ) -> Result<Self, StampError> {
+    ) -> Result<Self, PathError> {
         let wanted = (here.port() >= LEAST_PORT).then(|| StampSocket::bind(here).ok()).flatten();
         let socket = wanted.map_or_else(|| StampSocket::bind(at_port(here, 0)), Ok)?;
         // From now on the kernel lets nobody else's packets in.
@@ -52,7 +53,7 @@ impl Reflector {
         Ok(Self { socket, peer, class: dscp << 2, per_second })
     }
 
-    pub(super) fn port(&self) -> Result<u16, StampError> {
+    pub(super) fn port(&self) -> Result<u16, PathError> {
         Ok(self.socket.local_address()?.port())
     }
 

@@ -2,23 +2,12 @@
 
 use super::greeting::{Client, request};
 use crate::error::PathError;
-use crate::stamp::{SenderOptions, StampError, StampOutcome, StampProgress, send_agreed};
+use crate::stamp::{SenderOptions, StampOutcome, StampProgress, send_agreed};
 use quaver_abi::wire::owamp::{AcceptSession, LEAST_TEST_BYTES, StopSessions, accept, command};
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use zerocopy::FromZeros;
-
-/// Why there was no session of TWAMP.
-#[derive(Debug, thiserror::Error)]
-pub enum TwampError {
-    /// The control connection failed.
-    #[error(transparent)]
-    Control(#[from] PathError),
-    /// The session could not begin.
-    #[error(transparent)]
-    Session(#[from] StampError),
-}
 
 /// Measures to a reflector that the TWAMP server at `options.target` (its control port) gives, within `patience` for
 /// each of its answers; else as [`crate::stamp::send_session`]. Protection and TLVs of `options` are not used.
@@ -30,13 +19,13 @@ pub fn send_twamp(
     patience: Duration,
     stop: &AtomicBool,
     watch: &mut dyn FnMut(StampProgress<'_>),
-) -> Result<StampOutcome, TwampError> {
+) -> Result<StampOutcome, PathError> {
     let mut client = Client::meet(options.target, patience, stop)?;
     let bind = options.bind.unwrap_or(SocketAddr::new(client.link.local.ip(), 0));
     let options = SenderOptions { bind: Some(bind), plain: true, ssid: 0, ..options.clone() };
     let outcome = send_agreed(
         &options,
-        |here, packet_bytes| ask(&mut client, here, packet_bytes, &options).map_err(TwampError::Control),
+        |here, packet_bytes| ask(&mut client, here, packet_bytes, &options),
         stop,
         watch,
     )?;

@@ -173,7 +173,7 @@ fn receive(
     })?;
     // Others may measure while the rows are told.
     drop(turn);
-    session.ended(Direction::Up, report.received);
+    session.ended(Direction::Up, report.summary.received);
     if let Some(broken) = broken {
         return Err(broken);
     }
@@ -272,7 +272,7 @@ fn send(
             signals.end();
         }
     })?;
-    session.ended(Direction::Down, report.packets);
+    session.ended(Direction::Down, report.summary.packets);
     broken.map_or(Ok(()), Err)
 }
 

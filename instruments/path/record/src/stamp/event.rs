@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use strum::{EnumCount, IntoStaticStr, VariantArray};
 
 /// Why a packet is not answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumCount, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Refusal {
     /// Fewer bytes than a reply has: answering would amplify.
     Short,
@@ -24,27 +26,11 @@ pub enum Refusal {
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Short,
-        Self::WrongHmac,
-        Self::Looping,
-        Self::Rate,
-        Self::PeerRate,
-        Self::Sessions,
-        Self::PeerSessions,
-    ];
+    pub const ALL: [Self; Self::COUNT] = *Self::VARIANTS.first_chunk().unwrap();
 
     /// A word for labels.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Short => "short",
-            Self::WrongHmac => "wrong-hmac",
-            Self::Looping => "looping",
-            Self::Rate => "rate",
-            Self::PeerRate => "peer-rate",
-            Self::Sessions => "sessions",
-            Self::PeerSessions => "peer-sessions",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -5,7 +5,6 @@
 //! capped. What is served, and where we differ from the RFCs on purpose, is in `docs/protocol.md`.
 
 mod directions;
-mod error;
 mod event;
 mod key;
 mod loops;
@@ -21,7 +20,6 @@ mod sessions;
 mod socket;
 
 pub use directions::{DirectionCounts, Evidence, Numbered};
-pub use error::StampError;
 pub use event::{ReflectorEvent, ReflectorTotals, Refusal};
 pub use key::{LEAST_KEY_BYTES, Protection, StampKey, StampKeyTooShort};
 pub use memory::StampMemory;

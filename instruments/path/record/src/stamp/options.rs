@@ -1,7 +1,8 @@
 //! What reflector and sender are asked to do.
 
 use super::key::Protection;
-use super::{ReflectorTotals, StampError, TimestampFormat};
+use super::{ReflectorTotals, TimestampFormat};
+use crate::error::PathError;
 use crate::figures::Shown;
 use quaver_abi::wire::stamp::PORT;
 use quaver_path_flow::LatePolicy;
@@ -166,8 +167,8 @@ impl SenderOptions {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), StampError> {
-        let no = |what: String| Err(StampError::Options(what));
+    pub(super) fn check(&self) -> Result<(), PathError> {
+        let no = |what: String| Err(PathError::Options(what));
         if self.count == Some(0) {
             return no("0 packets measure nothing: send at least one".to_owned());
         }

@@ -1,6 +1,5 @@
 //! The loop of a reflector.
 
-use super::StampError;
 use super::event::{ReflectorEvent, ReflectorTotals, Refusal};
 use super::loops::answers_us;
 use super::options::ReflectorOptions;
@@ -8,6 +7,7 @@ use super::reply::{Local, RequestFacts, check, compose};
 use super::sessions::{SessionKey, Sessions};
 use super::socket::{Arrival, LONGEST_WAIT, MOST_BYTES, StampSocket};
 use crate::clocks::ClockEstimate;
+use crate::error::PathError;
 use quaver_abi::wire::stamp::time::{ErrorEstimate, TimestampFormat};
 use quaver_abi::wire::stamp::{LEAST_LIGHT_BYTES, LIGHT_BYTES};
 use quaver_clock::{monotonic_ns, realtime_ns};
@@ -48,7 +48,7 @@ pub fn reflect(
     options: &ReflectorOptions,
     stop: &AtomicBool,
     on_event: &mut dyn FnMut(ReflectorEvent),
-) -> Result<ReflectorTotals, StampError> {
+) -> Result<ReflectorTotals, PathError> {
     let socket = StampSocket::bind(options.bind)?;
     let address = socket.local_address()?;
     on_event(ReflectorEvent::Listening { address, kernel_stamps: socket.kernel_stamps });

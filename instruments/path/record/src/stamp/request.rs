@@ -1,8 +1,8 @@
 //! A sender's packet: base, TLVs, HMAC, padding.
 
-use super::StampError;
 use super::key::Protection;
 use super::options::SenderOptions;
+use crate::error::PathError;
 use quaver_abi::wire::stamp::SenderPacket;
 use quaver_abi::wire::stamp::time::ErrorEstimate;
 use quaver_abi::wire::stamp::tlv::{
@@ -26,7 +26,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    pub(super) fn new(options: &SenderOptions) -> Result<Self, StampError> {
+    pub(super) fn new(options: &SenderOptions) -> Result<Self, PathError> {
         let base_bytes = options.protection.mode().base_bytes();
         let mut request = Self { octets: vec![0; base_bytes], base_bytes, counter: None, hmac: None };
         let asked = &options.requests;
@@ -68,7 +68,7 @@ impl Request {
     }
 
     /// Fills up to the size that is wanted.
-    fn pad(&mut self, options: &SenderOptions) -> Result<(), StampError> {
+    fn pad(&mut self, options: &SenderOptions) -> Result<(), PathError> {
         let least = self.octets.len();
         let wanted = options.packet_bytes.unwrap_or(least);
         let padding = match wanted.checked_sub(least) {
@@ -81,7 +81,7 @@ impl Request {
                 more - tlv::HEADER_BYTES
             }
             _ => {
-                return Err(StampError::Options(format!(
+                return Err(PathError::Options(format!(
                     "a STAMP packet of {wanted} bytes cannot be: what is asked for takes {least}; give {least}, or {} \
                      to {MOST_PACKET_BYTES}",
                     least + tlv::HEADER_BYTES
@@ -123,12 +123,12 @@ impl Request {
     }
 }
 
-fn append(octets: &mut Vec<u8>, kind: u8, value: &[u8]) -> Result<(), StampError> {
+fn append(octets: &mut Vec<u8>, kind: u8, value: &[u8]) -> Result<(), PathError> {
     let at = octets.len();
     octets.resize(at + tlv::HEADER_BYTES + value.len(), 0);
     match tlv::write(&mut octets[at..], kind, value) {
         Some(_) => Ok(()),
-        None => Err(StampError::Options(format!("a TLV holds at most 65535 bytes, not {}", value.len()))),
+        None => Err(PathError::Options(format!("a TLV holds at most 65535 bytes, not {}", value.len()))),
     }
 }
 

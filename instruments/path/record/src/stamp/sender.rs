@@ -1,6 +1,5 @@
 //! The loop of a session-sender.
 
-use super::StampError;
 use super::directions::DirectionCounter;
 use super::key::Protection;
 use super::numbers::Pair;
@@ -10,6 +9,7 @@ use super::reflector::error_estimate;
 use super::request::Request;
 use super::socket::{Arrival, LONGEST_WAIT, MOST_BYTES, StampSocket};
 use crate::clocks::{ClockPair, PairKeeper, steps};
+use crate::error::PathError;
 use crate::hosts::Side;
 use hdrhistogram::Histogram;
 use quaver_abi::wire::stamp::time::ErrorEstimate;
@@ -41,7 +41,7 @@ pub fn send_session(
     options: &SenderOptions,
     stop: &AtomicBool,
     watch: &mut dyn FnMut(StampProgress<'_>),
-) -> Result<StampOutcome, StampError> {
+) -> Result<StampOutcome, PathError> {
     send_agreed(options, |_, _| Ok(options.target), stop, watch)
 }
 
@@ -49,12 +49,12 @@ pub fn send_session(
 ///
 /// # Errors
 /// As [`send_session`], and those of `agree`.
-pub(crate) fn send_agreed<E: From<StampError>>(
+pub(crate) fn send_agreed(
     options: &SenderOptions,
-    agree: impl FnOnce(SocketAddr, usize) -> Result<SocketAddr, E>,
+    agree: impl FnOnce(SocketAddr, usize) -> Result<SocketAddr, PathError>,
     stop: &AtomicBool,
     watch: &mut dyn FnMut(StampProgress<'_>),
-) -> Result<StampOutcome, E> {
+) -> Result<StampOutcome, PathError> {
     options.check()?;
     let request = Request::new(options)?;
     let ipv6 = options.target.is_ipv6();

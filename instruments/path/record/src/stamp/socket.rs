@@ -1,6 +1,6 @@
 //! UDP with what STAMP needs to know of each packet: addresses, TTL, class of service, the kernel's stamp.
 
-use super::StampError;
+use crate::error::PathError;
 use quaver_clock::realtime_ns;
 use quaver_path_flow::{SocketDrops, StampSource};
 use quaver_probe::socket::{receive_buffer, set_option};
@@ -55,8 +55,8 @@ pub(crate) struct StampSocket {
 
 impl StampSocket {
     /// A non-blocking socket at `bind`; an IPv6 wildcard takes IPv4 too.
-    pub(crate) fn bind(bind: SocketAddr) -> Result<Self, StampError> {
-        let failed = |e: Error| StampError::os(format!("open UDP {bind} for STAMP"), e);
+    pub(crate) fn bind(bind: SocketAddr) -> Result<Self, PathError> {
+        let failed = |e: Error| PathError::os(format!("open UDP {bind} for STAMP"), e);
         let socket =
             Socket::new(Domain::for_address(bind), Type::DGRAM, Some(Protocol::UDP)).map_err(failed)?;
         if bind.is_ipv6() {
@@ -72,29 +72,29 @@ impl StampSocket {
     }
 
     /// Fixes the peer: packets go there, and only its packets are received.
-    pub(crate) fn connect(&self, peer: SocketAddr) -> Result<(), StampError> {
+    pub(crate) fn connect(&self, peer: SocketAddr) -> Result<(), PathError> {
         self.socket
             .connect(&peer.into())
-            .map_err(|e| StampError::os(format!("connect to the reflector {peer}"), e))
+            .map_err(|e| PathError::os(format!("connect to the reflector {peer}"), e))
     }
 
-    pub(crate) fn local_address(&self) -> Result<SocketAddr, StampError> {
-        let failed = |e: Error| StampError::os("read the address of the STAMP socket", e);
+    pub(crate) fn local_address(&self) -> Result<SocketAddr, PathError> {
+        let failed = |e: Error| PathError::os("read the address of the STAMP socket", e);
         let address = self.socket.local_addr().map_err(failed)?;
         address.as_socket().ok_or_else(|| failed(Error::from_raw_os_error(libc::EAFNOSUPPORT)))
     }
 
     /// Marks all that is sent from here with a DSCP, 0 to 63.
-    pub(crate) fn set_dscp(&self, dscp: u8, ipv6: bool) -> Result<(), StampError> {
+    pub(crate) fn set_dscp(&self, dscp: u8, ipv6: bool) -> Result<(), PathError> {
         let class = u32::from(dscp & 63) << 2;
         let outcome = if ipv6 { self.socket.set_tclass_v6(class) } else { self.socket.set_tos_v4(class) };
-        outcome.map_err(|e| StampError::os(format!("set DSCP {dscp} of the STAMP socket"), e))
+        outcome.map_err(|e| PathError::os(format!("set DSCP {dscp} of the STAMP socket"), e))
     }
 
     /// Lets all that is sent from here begin with the greatest TTL, so that its receiver sees how many hops it took
     /// (RFC 4656, section 4.1.1).
-    pub(crate) fn count_hops(&self) -> Result<(), StampError> {
-        count_hops(&self.socket).map_err(|e| StampError::os("set the TTL of the test socket", e))
+    pub(crate) fn count_hops(&self) -> Result<(), PathError> {
+        count_hops(&self.socket).map_err(|e| PathError::os("set the TTL of the test socket", e))
     }
 
     /// Sends to the connected peer.
@@ -273,10 +273,10 @@ unsafe fn read_control(message: &libc::msghdr, arrival: &mut Arrival) {
     }
 }
 
-fn ask_for_headers(socket: &Socket, ipv6: bool) -> Result<(), StampError> {
+fn ask_for_headers(socket: &Socket, ipv6: bool) -> Result<(), PathError> {
     let ask = |level: i32, option: i32, name: &str| {
         set_option(socket.as_fd(), level, option, &1i32)
-            .map_err(|e| StampError::os(format!("set {name} of the STAMP socket"), e))
+            .map_err(|e| PathError::os(format!("set {name} of the STAMP socket"), e))
     };
     if ipv6 {
         ask(libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, "IPV6_RECVHOPLIMIT")?;

@@ -1,7 +1,8 @@
 //! TWAMP-Control: our client, a client in bytes of the RFC's figures, and such as ask for what they may not have.
 
 use super::*;
-use crate::owamp::{TwampError, send_twamp};
+use crate::error::PathError;
+use crate::owamp::send_twamp;
 use crate::stamp::{SenderOptions, StampOutcome};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,7 +15,7 @@ fn server(limits: Limits, at: IpAddr) -> (Served, SocketAddr) {
     (server, control)
 }
 
-fn send(control: SocketAddr, packets: u64) -> Result<StampOutcome, TwampError> {
+fn send(control: SocketAddr, packets: u64) -> Result<StampOutcome, PathError> {
     let asked = SenderOptions {
         count: Some(packets),
         period_ns: 2_000_000,
@@ -211,7 +212,7 @@ pub(super) fn scripted(answers: Vec<Vec<u8>>) -> SocketAddr {
     at
 }
 
-fn words(outcome: Result<StampOutcome, TwampError>) -> String {
+fn words(outcome: Result<StampOutcome, PathError>) -> String {
     outcome.map(|outcome| outcome.answered).unwrap_err().to_string()
 }
 

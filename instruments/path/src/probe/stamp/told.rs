@@ -1,7 +1,7 @@
 //! From a session with a STAMP reflector to the facts and packets of two flows.
 
 use crate::facts::{AchievedSchedule, EndClock, FlowFacts, PathFacts, RoundTrip, SendingFacts};
-use crate::probe::facts::{clock_of, clock_steps, late_policy_name};
+use crate::test_facts::{clock_of, clock_steps, late_policy_name};
 use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, FLAG_UNSTAMPED, Singleton};
 use quaver_arrivals::path::direction::Direction;
 use quaver_path_record::ClockEstimate;

@@ -4,10 +4,12 @@ use super::event::ThreadId;
 use super::settings::Settings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{EnumCount, IntoStaticStr, VariantArray};
 
 /// Classes of the paper's figure 6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[derive(EnumCount, VariantArray)]
 pub enum SyncClass {
     /// sw: from a signal (or post) to the return of the wait that it ended.
     SignalWait,
@@ -25,14 +27,7 @@ pub enum SyncClass {
 
 impl SyncClass {
     /// All, in the paper's order.
-    pub const ALL: [Self; 6] = [
-        Self::SignalWait,
-        Self::Signal,
-        Self::BroadcastWait,
-        Self::Broadcast,
-        Self::LockUnlock,
-        Self::Unlock,
-    ];
+    pub const ALL: [Self; Self::COUNT] = *Self::VARIANTS.first_chunk().unwrap();
 
     /// The paper's short name.
     pub const fn short(self) -> &'static str {
@@ -48,6 +43,7 @@ impl SyncClass {
 /// Time that threads lose outside the six classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[derive(EnumCount, VariantArray)]
 pub enum OtherClass {
     /// From the call of create to the start of the new thread.
     Start,
@@ -69,16 +65,7 @@ pub enum OtherClass {
 
 impl OtherClass {
     /// All.
-    pub const ALL: [Self; 8] = [
-        Self::Start,
-        Self::Join,
-        Self::Timer,
-        Self::Interrupt,
-        Self::SystemCall,
-        Self::Preemption,
-        Self::SlowCpu,
-        Self::Bus,
-    ];
+    pub const ALL: [Self; Self::COUNT] = *Self::VARIANTS.first_chunk().unwrap();
 
     /// Name in reports.
     pub const fn name(self) -> &'static str {
@@ -87,21 +74,9 @@ impl OtherClass {
 }
 
 /// Why a piece of a wait passed.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    strum::IntoStaticStr,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[derive(EnumCount, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Cause {
     /// The waker had called but its kernel had not begun to wake.
@@ -128,18 +103,7 @@ pub enum Cause {
 
 impl Cause {
     /// All.
-    pub const ALL: [Self; 10] = [
-        Self::WakerLate,
-        Self::KernelNotSwitched,
-        Self::OtherThreadFirst,
-        Self::Migrated,
-        Self::RunQueue,
-        Self::Interrupt,
-        Self::IdleExit,
-        Self::MutexHeld,
-        Self::Running,
-        Self::Unexplained,
-    ];
+    pub const ALL: [Self; Self::COUNT] = *Self::VARIANTS.first_chunk().unwrap();
 
     /// Name in reports.
     pub const fn name(self) -> &'static str {

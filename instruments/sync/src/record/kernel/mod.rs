@@ -33,11 +33,6 @@ pub struct KernelCounts {
 pub trait KernelSource: Send {
     /// What cannot be seen here, each as a short noun phrase.
     fn blind(&self) -> Vec<String>;
-    /// Follows a process and what it makes from now on.
-    ///
-    /// # Errors
-    /// The kernel refuses.
-    fn follow(&mut self, process: u32) -> Result<(), TraceError>;
     /// Stops a process at these of its calls, until the end; what a call costs then is measured first.
     ///
     /// # Errors

@@ -344,12 +344,6 @@ impl KernelSource for TracefsSource {
         self.blind.clone()
     }
 
-    fn follow(&mut self, process: u32) -> Result<(), TraceError> {
-        // Appending adds to the list; the kernel takes a number a word.
-        let words: Vec<String> = threads_of(process).iter().map(u32::to_string).collect();
-        self.instance.set("set_event_pid", &words.join(" "))
-    }
-
     fn drain(&mut self, take: &mut dyn FnMut(KernelSideRecord)) -> Result<(), TraceError> {
         for at in 0..self.pipes.len() {
             while self.read_page(at, take)? {}

@@ -2,6 +2,7 @@
 
 use super::{Exhibit, called, charts, difference, microseconds, number, percent, spread};
 use quaver_dvfs::power::MODELS;
+use quaver_sim::cure::Refills;
 use quaver_sim::inject::Spread;
 use quaver_sim::paper::{Arm, OVERHEAD_WITH_BOTH_PERCENT, PaperSummary, ProgramSummary, UNIFIED_PERCENT};
 use quaver_sync_analysis::bench::paper::Suite;
@@ -189,19 +190,21 @@ fn paths(summary: &PaperSummary) -> Table {
 
 fn frequencies(summary: &PaperSummary) -> Exhibit {
     let ratio = |value: f64, digits| Cell::Number { value, digits };
-    let mut table = Table::new(["program", "subframes", "range", "mean over cores", "changes per run"]);
-    for one in &summary.programs {
-        let Some(arm) = one.arm(Arm::UnifiedDvfs) else { continue };
+    let range = |one: &ProgramSummary| {
         let factors = || one.drawn.iter().map(|subframe| subframe.factor);
         let range = factors().reduce(f64::min).zip(factors().reduce(f64::max));
-        table.row([
-            called(one),
-            Cell::Count(one.drawn.len() as u64),
-            range.map(|(least, most)| Cell::interval(ratio(least, 2), ratio(most, 2))).into(),
-            ratio(arm.mean_factor, 3),
-            number(Some(arm.changes)),
-        ]);
-    }
+        range.map(|(least, most)| Cell::interval(ratio(least, 2), ratio(most, 2)))
+    };
+    let table = Table::of(
+        summary.programs.iter().filter_map(|one| Some((one, one.arm(Arm::UnifiedDvfs)?))),
+        &[
+            ("program", &|(one, _)| called(one)),
+            ("subframes", &|(one, _)| Cell::Count(one.drawn.len() as u64)),
+            ("range", &|(one, _)| range(one).into()),
+            ("mean over cores", &|(_, arm)| ratio(arm.mean_factor, 3)),
+            ("changes per run", &|(_, arm)| number(Some(arm.changes))),
+        ],
+    );
     let section = Section::new("frequencies", "Frequency of 30 subframes (figures 11 and 12)")
         .link("Frequency")
         .note(
@@ -265,32 +268,30 @@ fn power(summary: &PaperSummary) -> Exhibit {
 }
 
 fn refills(summary: &PaperSummary) -> Exhibit {
-    let mut table = Table::new([
-        "program",
-        "events",
-        "cost of one",
-        "own cache, at most",
-        "prefetch, at most",
-        "OS cache",
-        "prefetch",
-        "pinning",
-    ]);
-    for one in &summary.programs {
-        let unified = one.arm(Arm::Unified).map(|arm| arm.refills);
-        let Some(unified) = unified.filter(|refills| refills.kernel.events > 0) else { continue };
-        let removed = |arm: Arm| unified.removed_in(&one.arm(arm)?.refills).map(Cell::Share);
-        let at_most = |which: usize| unified.removable().map(|shares| Cell::Share(shares[which]));
-        table.row([
-            called(one),
-            Cell::Count(unified.kernel.events),
-            unified.per_event_fs().map(|fs| Cell::Duration((fs / 1e6) as i64)).into(),
-            at_most(0).into(),
-            at_most(1).into(),
-            removed(Arm::OsCache).into(),
-            removed(Arm::Prefetch).into(),
-            removed(Arm::Pinned).into(),
-        ]);
-    }
+    let unified = |one: &ProgramSummary| {
+        one.arm(Arm::Unified).map(|arm| arm.refills).filter(|refills| refills.kernel.events > 0)
+    };
+    let removed = |(one, unified): &(&ProgramSummary, Refills), arm: Arm| -> Cell {
+        one.arm(arm).and_then(|arm| unified.removed_in(&arm.refills)).map(Cell::Share).into()
+    };
+    let at_most = |(_, unified): &(&ProgramSummary, Refills), which: usize| -> Cell {
+        unified.removable().map(|shares| Cell::Share(shares[which])).into()
+    };
+    let table = Table::of(
+        summary.programs.iter().filter_map(|one| Some((one, unified(one)?))),
+        &[
+            ("program", &|(one, _)| called(one)),
+            ("events", &|(_, unified)| Cell::Count(unified.kernel.events)),
+            ("cost of one", &|(_, unified)| {
+                unified.per_event_fs().map(|fs| Cell::Duration((fs / 1e6) as i64)).into()
+            }),
+            ("own cache, at most", &|both| at_most(both, 0)),
+            ("prefetch, at most", &|both| at_most(both, 1)),
+            ("OS cache", &|both| removed(both, Arm::OsCache)),
+            ("prefetch", &|both| removed(both, Arm::Prefetch)),
+            ("pinning", &|both| removed(both, Arm::Pinned)),
+        ],
+    );
     let section = Section::new("refills", "What caches could remove, and what they did").link("Refills")
         .note(
             "An injected event costs its time in the kernel, and the threads' stalls for lines beyond the run without jitter. A cache of \
@@ -302,34 +303,30 @@ fn refills(summary: &PaperSummary) -> Exhibit {
 }
 
 fn os_cache(summary: &PaperSummary) -> Exhibit {
-    let mut table = Table::new([
-        "program",
-        "no sharing",
-        "sharing",
-        "kernel lines",
-        "with OS cache",
-        "over unified",
-        "slow-down, %",
-    ]);
-    for one in &summary.programs {
-        let lines =
-            |arm: Arm| Cell::from(one.arm(arm).map(|arm| Cell::Count(arm.kernel_lines.round() as u64)));
-        let over = |arm: Arm| {
-            let (arm, plain) = (one.arm(arm)?.duration_us, one.arm(Arm::Plain)?.duration_us);
-            (plain > 0.0).then(|| Cell::Share(arm / plain - 1.0))
-        };
-        let against =
-            one.slow_down(Arm::OsCache).zip(one.slow_down(Arm::Unified)).map(|(os, unified)| os - unified);
-        table.row([
-            called(one),
-            over(Arm::IdealOsCacheAlone).into(),
-            over(Arm::IdealOsCache).into(),
-            lines(Arm::Unified),
-            lines(Arm::OsCache),
-            against.map(|points| Cell::difference(Cell::Share(points / 100.0))).into(),
-            spread(one.arm(Arm::OsCache).and_then(|arm| arm.own_slow_down_percent)),
-        ]);
-    }
+    let lines = |one: &ProgramSummary, arm: Arm| {
+        Cell::from(one.arm(arm).map(|arm| Cell::Count(arm.kernel_lines.round() as u64)))
+    };
+    let over = |one: &ProgramSummary, arm: Arm| {
+        let (arm, plain) = (one.arm(arm)?.duration_us, one.arm(Arm::Plain)?.duration_us);
+        (plain > 0.0).then(|| Cell::Share(arm / plain - 1.0))
+    };
+    let against = |one: &ProgramSummary| {
+        let points = one.slow_down(Arm::OsCache)? - one.slow_down(Arm::Unified)?;
+        Some(Cell::difference(Cell::Share(points / 100.0)))
+    };
+    let own = |one: &ProgramSummary| one.arm(Arm::OsCache).and_then(|arm| arm.own_slow_down_percent);
+    let table = Table::of(
+        &summary.programs,
+        &[
+            ("program", &|one| called(one)),
+            ("no sharing", &|one| over(one, Arm::IdealOsCacheAlone).into()),
+            ("sharing", &|one| over(one, Arm::IdealOsCache).into()),
+            ("kernel lines", &|one| lines(one, Arm::Unified)),
+            ("with OS cache", &|one| lines(one, Arm::OsCache)),
+            ("over unified", &|one| against(one).into()),
+            ("slow-down, %", &|one| spread(own(one))),
+        ],
+    );
     let section = Section::new("os-cache", "The OS cache (figure 14)")
         .link("OS cache")
         .note(

@@ -210,27 +210,20 @@ fn classes(summary: &PaperSummary) -> Exhibit {
 }
 
 fn units(summary: &PaperSummary) -> Exhibit {
-    let mut table = Table::new([
-        "program",
-        "transactions",
-        "unit busy",
-        "messages per 10 µs",
-        "max buffer entries, waits and locks",
-        "dropped",
-        "differ",
-    ]);
-    for one in &summary.programs {
-        let Some(units) = one.units else { continue };
-        table.row([
-            called(one),
-            Cell::Count(units.transactions),
-            Cell::Share(units.busy_share),
-            Cell::Figure(units.messages_in_10_us),
-            text!("{} and {}", units.most_entries[0], units.most_entries[1]).into(),
-            Cell::Count(units.overflows),
-            Cell::Count(units.slots_differ),
-        ]);
-    }
+    let mut table = Table::of(
+        summary.programs.iter().filter_map(|one| Some((one, one.units?))),
+        &[
+            ("program", &|(one, _)| called(one)),
+            ("transactions", &|(_, units)| Cell::Count(units.transactions)),
+            ("unit busy", &|(_, units)| Cell::Share(units.busy_share)),
+            ("messages per 10 µs", &|(_, units)| Cell::Figure(units.messages_in_10_us)),
+            ("max buffer entries, waits and locks", &|(_, units)| {
+                text!("{} and {}", units.most_entries[0], units.most_entries[1]).into()
+            }),
+            ("dropped", &|(_, units)| Cell::Count(units.overflows)),
+            ("differ", &|(_, units)| Cell::Count(units.slots_differ)),
+        ],
+    );
     table.row([
         Cell::from("paper"),
         Cell::Missing,
@@ -251,17 +244,20 @@ fn units(summary: &PaperSummary) -> Exhibit {
 }
 
 fn subframes(summary: &PaperSummary) -> Exhibit {
-    let mut table = Table::new(["program", "threads", "ended in time", "ended early", "warm-up", "that is"]);
-    for one in &summary.programs {
-        table.row([
-            called(one),
-            Cell::Count(one.how.threads as u64),
-            Cell::Count(one.subframes.0),
-            Cell::Count(one.subframes.1),
-            microseconds(Some(one.how.warm_up_us)),
-            if one.how.warm_up_shortened { "a tenth of the run" } else { "90 subframes" }.into(),
-        ]);
-    }
+    let whole = |one: &ProgramSummary| {
+        if one.how.warm_up_shortened { "a tenth of the run" } else { "90 subframes" }
+    };
+    let table = Table::of(
+        &summary.programs,
+        &[
+            ("program", &|one| called(one)),
+            ("threads", &|one| Cell::Count(one.how.threads as u64)),
+            ("ended in time", &|one| Cell::Count(one.subframes.0)),
+            ("ended early", &|one| Cell::Count(one.subframes.1)),
+            ("warm-up", &|one| microseconds(Some(one.how.warm_up_us))),
+            ("that is", &|one| whole(one).into()),
+        ],
+    );
     let section = Section::new("subframes", "Subframes (figure 5)")
         .link("Subframes")
         .note(

@@ -8,8 +8,7 @@ use quaver_trace::step::Thread;
 struct Listed(std::vec::IntoIter<Step>);
 
 impl Steps for Listed {
-    fn step(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
-        accesses.clear();
+    fn append(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
         let step = self.0.next().unwrap_or(Step::End);
         if let Step::Block { number } = step {
             let address = 0x1000 + 64 * u64::from(number);

@@ -3,12 +3,13 @@
 use super::{all_sent, meet, spec, take_end};
 use crate::below::MOST_DEPARTURES;
 use crate::client::open_way::OpenWay;
-use crate::client::{Flow, Test, is_udp};
+use crate::client::{self, Test, is_udp};
 use crate::control::{Control, Incoming};
 use crate::drive;
 use crate::drive::{Happening, Signals};
 use crate::error::PathError;
 use crate::message::{Body, Message};
+use crate::outcome::FlowOutcome;
 use quaver_abi::wire::extension::{CookieElement, Kind};
 use quaver_arrivals::path::direction::Direction;
 use quaver_path_flow::{ReceiveEnd, prepare_receive};
@@ -40,7 +41,7 @@ pub(super) fn run(test: &mut Test<'_>, cookie: &CookieElement) -> Result<Option<
         let heard = match happening {
             Happening::Batch(batch) => {
                 way.iter_mut().for_each(|way| way.heard(Instant::now()));
-                flow.take(batch, keep, watch);
+                client::take(&mut flow, batch, keep, watch);
                 Ok(())
             }
             Happening::Heard(Incoming::Message(message)) if message.kind() == Kind::Sent => {
@@ -77,7 +78,7 @@ pub(super) fn run(test: &mut Test<'_>, cookie: &CookieElement) -> Result<Option<
     };
     let report = drive::receive(&mut test.control, &socket, &spec, &mut on)?;
     let end_seen = report.end == ReceiveEnd::Sentinel;
-    flow.received(&report);
+    flow.receiver = Some(report.summary);
     let lost = match lost {
         Some(what) => Some(what),
         None => results(test, &mut flow).err(),
@@ -89,13 +90,13 @@ pub(super) fn run(test: &mut Test<'_>, cookie: &CookieElement) -> Result<Option<
     Ok(lost.map(|what| format!("{server} {what}")))
 }
 
-fn sender(flow: &mut Flow, message: &Message) -> Result<(), String> {
+fn sender(flow: &mut FlowOutcome, message: &Message) -> Result<(), String> {
     flow.sender = Some(message.sender().map_err(|e| format!("sent {e}"))?);
     Ok(())
 }
 
 /// Takes departures, in the order of their packets.
-fn departures(flow: &mut Flow, message: &Message) -> Result<(), String> {
+fn departures(flow: &mut FlowOutcome, message: &Message) -> Result<(), String> {
     let (first, took_ns) = message.departed().map_err(|e| format!("sent {e}"))?;
     if first != flow.departed.len() as u64 || flow.departed.len() + took_ns.len() > MOST_DEPARTURES {
         return Err("told departures out of their order, or of more packets than there are".into());
@@ -105,7 +106,7 @@ fn departures(flow: &mut Flow, message: &Message) -> Result<(), String> {
 }
 
 /// Says what was received, and takes what the server has to say.
-fn results(test: &mut Test<'_>, flow: &mut Flow) -> Result<(), String> {
+fn results(test: &mut Test<'_>, flow: &mut FlowOutcome) -> Result<(), String> {
     let never = AtomicBool::new(false);
     let receiver = flow.receiver.unwrap_or_default();
     let patience = test.patience();

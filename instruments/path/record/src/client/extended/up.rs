@@ -1,13 +1,14 @@
 //! We send, and the samples come back.
 
 use super::{all_sent, hear_until, meet, spec, take_end};
-use crate::client::{Flow, Test};
+use crate::client::{self, Test};
 use crate::control::{Control, Incoming};
 use crate::drive;
 use crate::drive::{Happening, Signals};
 use crate::error::PathError;
 use crate::event::Progress;
 use crate::message::{Body, Message};
+use crate::outcome::FlowOutcome;
 use quaver_abi::wire::extension::{CookieElement, Kind};
 use quaver_arrivals::path::direction::Direction;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,7 +68,7 @@ pub(super) fn run(test: &mut Test<'_>, cookie: &CookieElement) -> Result<Option<
 
 /// Takes a message about the flow; whether the receiver has seen its end.
 fn take(
-    flow: &mut Flow,
+    flow: &mut FlowOutcome,
     message: &Message,
     keep: bool,
     watch: &mut dyn FnMut(Progress<'_>),
@@ -82,7 +83,7 @@ fn take(
             if first != flow.rows {
                 return Err(format!("sent sample {first} where {} was due", flow.rows));
             }
-            flow.take(&samples, keep, watch);
+            client::take(flow, &samples, keep, watch);
             Ok(false)
         }
         Kind::Refuse => Err(format!("ended the test: {}", message.refusal().1)),
@@ -91,7 +92,7 @@ fn take(
 }
 
 /// Says what was sent, and takes all that the server has; a user who interrupts still wants what there is.
-fn results(test: &mut Test<'_>, flow: &mut Flow) -> Result<(), String> {
+fn results(test: &mut Test<'_>, flow: &mut FlowOutcome) -> Result<(), String> {
     let (never, keep) = (AtomicBool::new(false), !test.options.rolling);
     let sender = flow.sender.unwrap_or_default();
     let patience = test.patience();

@@ -7,7 +7,6 @@ use crate::control::{Control, Incoming};
 use crate::drive;
 use crate::drive::Happening;
 use crate::message::Body;
-use crate::outcome::SenderSummary;
 use quaver_abi::wire::extension::Kind;
 use quaver_arrivals::path::direction::Direction;
 use quaver_path_flow::{TestSocket, Transport};
@@ -53,11 +52,11 @@ pub(super) fn run(session: &mut Session<'_>, flow: &mut Flow<'_>) -> Result<(), 
     };
     let report = drive::send(&mut session.control, socket, spec, &mut on)?;
     flow.packets_are_over();
-    session.ended(Direction::Down, report.packets);
+    session.ended(Direction::Down, report.summary.packets);
     if let Some(broken) = broken {
         return Err(broken);
     }
-    let body = Body::new().sender(&SenderSummary::from(&report));
+    let body = Body::new().sender(&report.summary);
     session.control.say(Kind::Sent, body, limits.silence)?;
     while !done {
         match session.hear()? {

@@ -9,7 +9,7 @@ use crate::clocks::ClockEstimate;
 use crate::control::{Incoming, LONGEST_WAIT};
 use crate::limits::{Demand, Limits, No};
 use crate::message::{Body, Message};
-use crate::outcome::{Protocol, SenderSummary};
+use crate::outcome::Protocol;
 use crate::source::{SourceRequest, SourceSummary, StreamShape};
 use hdrhistogram::Histogram;
 use quaver_abi::record::SendRecord;
@@ -17,7 +17,7 @@ use quaver_abi::wire::extension::{Kind, Refusal, SourceElement, VERSION, field};
 use quaver_arrivals::path::direction::Direction;
 use quaver_clock::CounterSupport;
 use quaver_clock::realtime_ns;
-use quaver_path_flow::{Lateness, TestSocket, Transport};
+use quaver_path_flow::{Lateness, SenderSummary, TestSocket, Transport};
 use quaver_probe::ProbeError;
 use quaver_probe::profile::Profile;
 use quaver_probe::source::{

@@ -6,11 +6,10 @@ use crate::control::{Control, ControlError, Incoming};
 use crate::drive;
 use crate::drive::Happening;
 use crate::message::Body;
-use crate::outcome::ReceiverSummary;
 use crate::room::Room;
 use quaver_abi::wire::extension::{Kind, MOST_SAMPLES, SAMPLE_BYTES};
 use quaver_arrivals::path::direction::Direction;
-use quaver_path_flow::{Received, TestSocket, Transport, prepare_receive};
+use quaver_path_flow::{Received, ReceiverSummary, TestSocket, Transport, prepare_receive};
 use rustix::net::{RecvFlags, recv};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -154,7 +153,7 @@ fn receive(
     let report = drive::receive(&mut session.control, flow.socket, flow.spec, &mut on)?;
     match broken {
         Some(broken) => Err(broken),
-        None => Ok((heard, ReceiverSummary::from(&report))),
+        None => Ok((heard, report.summary)),
     }
 }
 

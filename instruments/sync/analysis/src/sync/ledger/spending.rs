@@ -2,10 +2,13 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{EnumCount, IntoStaticStr, VariantArray};
 
 /// What a thread's time went into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[derive(EnumCount, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum Spending {
     /// It ran outside of blocking calls. Without kernel tracing, sleep and run queue outside of calls are in it.
     Execution,
@@ -24,9 +27,11 @@ pub enum Spending {
     /// It slept outside of these calls.
     Sleep,
     /// It could run and did not, inside of a blocking call or outside.
+    #[strum(serialize = "run queue")]
     RunQueue,
     /// It ran in a loop that waits for others, an estimate from samples; or it gave its CPU away outside of a blocking call and had
     /// not got it back.
+    #[strum(serialize = "spinning")]
     Spin,
     /// The quota of its control group kept it from its CPU, outside of blocking calls or inside.
     Quota,
@@ -34,34 +39,10 @@ pub enum Spending {
 
 impl Spending {
     /// All.
-    pub const ALL: [Self; 11] = [
-        Self::Execution,
-        Self::Lock,
-        Self::Condition,
-        Self::Semaphore,
-        Self::Barrier,
-        Self::Join,
-        Self::Futex,
-        Self::Sleep,
-        Self::RunQueue,
-        Self::Spin,
-        Self::Quota,
-    ];
+    pub const ALL: [Self; Self::COUNT] = *Self::VARIANTS.first_chunk().unwrap();
 
     /// Name in reports.
-    pub const fn name(self) -> &'static str {
-        [
-            "execution",
-            "lock",
-            "condition",
-            "semaphore",
-            "barrier",
-            "join",
-            "futex",
-            "sleep",
-            "run queue",
-            "spinning",
-            "quota",
-        ][self as usize]
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }

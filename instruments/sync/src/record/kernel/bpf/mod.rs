@@ -133,10 +133,12 @@ impl SyncPrograms {
         let counts = map(&object, "sync_counts")?;
         let counts = Mapping::new(counts.as_fd(), 1).map_err(mapping_failed)?;
         let ring = Ring::new(map(&object, "sync_records")?.as_fd()).map_err(mapping_failed)?;
-        let mut programs = Self { ring, counts, links: Vec::new(), object, blind, measured: None };
         if let Some(process) = process {
-            programs.follow(process)?;
+            map(&object, "sync_followed")?
+                .update(&process.to_ne_bytes(), &1_u32.to_ne_bytes(), MapFlags::ANY)
+                .map_err(|error| failed(&format!("following process {process}"), &error))?;
         }
+        let mut programs = Self { ring, counts, links: Vec::new(), object, blind, measured: None };
         programs.attach()?;
         Ok(programs)
     }
@@ -227,13 +229,6 @@ fn mapping_failed(source: std::io::Error) -> TraceError {
 impl KernelSource for SyncPrograms {
     fn blind(&self) -> Vec<String> {
         self.blind.clone()
-    }
-
-    fn follow(&mut self, process: u32) -> Result<(), TraceError> {
-        let followed = map(&self.object, "sync_followed")?;
-        followed
-            .update(&process.to_ne_bytes(), &1_u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(|error| failed(&format!("following process {process}"), &error))
     }
 
     fn probe(&mut self, process: u32, probes: &[Probe]) -> Result<ProbeCost, TraceError> {

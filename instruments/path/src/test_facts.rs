@@ -5,19 +5,12 @@ use crate::facts::{
     AchievedSchedule, ChronyFacts, ClockStepFacts, EndClock, FlowFacts, LatePolicyName, MoveFacts, NOT_KNOWN,
     PathFacts, RoundTrip, SendingFacts,
 };
-use quaver_path_flow::{FlowSchedule, LatePolicy, SendReport, Transport};
-use quaver_path_record::{
-    ClockEstimate, Completion, FlowOutcome, HostClocks, Protocol, ReceiverSummary, SenderSummary, Side,
-    TestOutcome,
-};
+use quaver_path_flow::{FlowSchedule, LatePolicy, ReceiverSummary, SendReport, SenderSummary, Transport};
+use quaver_path_record::{ClockEstimate, Completion, FlowOutcome, HostClocks, Protocol, Side, TestOutcome};
 
 /// Facts of a test between two Quavers, or with a Jitlat server.
 pub(crate) fn of_test(outcome: &TestOutcome) -> PathFacts {
-    let why = match &outcome.completion {
-        Completion::Complete => None,
-        Completion::Interrupted => Some("interrupted by the user".to_owned()),
-        Completion::ServerLost(sentence) => Some(sentence.clone()),
-    };
+    let why = cut_short(outcome);
     PathFacts {
         answered: None,
         way_unknown: 0,
@@ -27,11 +20,7 @@ pub(crate) fn of_test(outcome: &TestOutcome) -> PathFacts {
             other => other.name().to_owned(),
         },
         flows: outcome.flows.iter().map(|flow| of_flow(flow, why.as_deref())).collect(),
-        round_trips: outcome
-            .rtt_probes
-            .iter()
-            .map(|probe| RoundTrip { t1_ns: probe.t1_ns, t2_ns: probe.t2_ns, t3_ns: probe.t3_ns })
-            .collect(),
+        round_trips: outcome.rtt_probes.iter().map(|probe| RoundTrip::from(*probe)).collect(),
         stated_clock: None,
         clocks: [end_clock("client", &outcome.client_clock), end_clock("server", &outcome.server_clock)]
             .into_iter()
@@ -40,6 +29,15 @@ pub(crate) fn of_test(outcome: &TestOutcome) -> PathFacts {
         clock_steps: clock_steps(&outcome.clock_steps, outcome.started_ns),
         boot_gap_ns: boot_gap_ns(&outcome.client_clock, &outcome.server_clock),
         rolling: Vec::new(),
+    }
+}
+
+/// Why a test did not go its full length, where it did not.
+pub(crate) fn cut_short(outcome: &TestOutcome) -> Option<String> {
+    match &outcome.completion {
+        Completion::Complete => None,
+        Completion::Interrupted => Some("interrupted by the user".to_owned()),
+        Completion::ServerLost(sentence) => Some(sentence.clone()),
     }
 }
 
@@ -60,7 +58,7 @@ fn end_clock(end: &str, clocks: &HostClocks) -> Option<EndClock> {
 }
 
 /// The same of one estimate.
-pub(super) fn clock_of(end: &str, estimate: ClockEstimate) -> EndClock {
+pub(crate) fn clock_of(end: &str, estimate: ClockEstimate) -> EndClock {
     let synchronised = estimate.is_synchronised();
     EndClock {
         end: end.to_owned(),
@@ -72,7 +70,7 @@ pub(super) fn clock_of(end: &str, estimate: ClockEstimate) -> EndClock {
 }
 
 /// Steps of a wall clock, counted from the start of the test by that clock.
-pub(super) fn clock_steps(steps: &[quaver_path_record::ClockStep], started_ns: i64) -> Vec<ClockStepFacts> {
+pub(crate) fn clock_steps(steps: &[quaver_path_record::ClockStep], started_ns: i64) -> Vec<ClockStepFacts> {
     let steps = steps.iter().map(|step| ClockStepFacts {
         end: match step.side {
             Side::Client => "client".to_owned(),
@@ -85,11 +83,12 @@ pub(super) fn clock_steps(steps: &[quaver_path_record::ClockStep], started_ns: i
 }
 
 /// Packets sent. A sender that went away in the middle did not send all that was asked for.
-pub(super) fn sent(flow: &FlowOutcome, complete: bool) -> Option<u64> {
+pub(crate) fn sent(flow: &FlowOutcome, complete: bool) -> Option<u64> {
     flow.packets_sent().filter(|_| complete || flow.sender.is_some())
 }
 
-fn of_flow(flow: &FlowOutcome, why: Option<&str>) -> FlowFacts {
+/// Facts of one of its flows; `why` the test did not go its full length, where it did not.
+pub(crate) fn of_flow(flow: &FlowOutcome, why: Option<&str>) -> FlowFacts {
     let receiver = flow.receiver.as_ref();
     FlowFacts {
         direction: flow.direction,
@@ -121,7 +120,7 @@ fn of_flow(flow: &FlowOutcome, why: Option<&str>) -> FlowFacts {
             uncounted: moved.uncounted,
             to: moved.to.to_string(),
         }),
-        cut_short: cut_short(flow, why),
+        cut_short: flow_cut_short(flow, why),
     }
 }
 
@@ -160,13 +159,12 @@ fn achieved(sender: &SenderSummary, report: Option<&SendReport>) -> AchievedSche
         error_p99_ns: held(sender.lateness.quantiles_ns[2]),
         error_max_ns: held(sender.lateness.largest_ns),
         missed: sender.misses,
-        cpu_per_million_ns: (sender.packets > 0)
-            .then(|| (sender.cpu_ns as f64 / sender.packets as f64 * 1e6) as u64),
+        cpu_per_million_ns: sender.cpu_ns_per_million().map(|ns| ns as u64),
         sending: None,
     }
 }
 
-pub(super) fn late_policy_name(late: LatePolicy) -> LatePolicyName {
+pub(crate) fn late_policy_name(late: LatePolicy) -> LatePolicyName {
     match late {
         LatePolicy::Skip => LatePolicyName::Skip,
         LatePolicy::SendLate => LatePolicyName::SendLate,
@@ -197,7 +195,7 @@ fn planned(flow: &FlowOutcome) -> u64 {
 }
 
 /// Why a flow is not all there: the end of the whole test, or something of its own.
-fn cut_short(flow: &FlowOutcome, why: Option<&str>) -> Option<String> {
+fn flow_cut_short(flow: &FlowOutcome, why: Option<&str>) -> Option<String> {
     if flow.complete {
         return None;
     }
