@@ -175,6 +175,7 @@ fn facts(count: i32) -> PathFacts {
     };
     PathFacts {
         answered: None,
+        way_unknown: 0,
         peer: format!("198.51.100.9:2666 ({HOSTILE})"),
         protocol: "extension 1".into(),
         flows: vec![
