@@ -126,9 +126,6 @@ pub enum ScheduleName {
     Poisson,
 }
 
-/// Options of protocols that have their own port, and no round trips before the test.
-const OTHER_PROTOCOLS: [&str; 3] = ["stamp", "twamp", "owamp"];
-
 /// `quaver probe`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
@@ -175,8 +172,7 @@ pub struct ProbeArgs {
     #[command(flatten)]
     pub metrics: MetricsArgs,
     /// TCP port of its control connection, if HOST names none
-    #[arg(long, default_value_t = 2666, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..),
-          conflicts_with_all = OTHER_PROTOCOLS)]
+    #[arg(long, default_value_t = 2666, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
     /// Which way test packets go
     #[arg(long, value_enum, default_value = "both", value_name = "WAY")]
@@ -222,15 +218,13 @@ pub struct ProbeArgs {
     #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "PORT")]
     pub source_port: u16,
     /// Round trips measured before the test
-    #[arg(long, default_value_t = 5, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000),
-          conflicts_with_all = OTHER_PROTOCOLS)]
+    #[arg(long, default_value_t = 5, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rtt_probes: u32,
     /// Time between these round trips
-    #[arg(long, value_parser = quantity::duration, default_value = "200ms", value_name = "TIME",
-          conflicts_with_all = OTHER_PROTOCOLS)]
+    #[arg(long, value_parser = quantity::duration, default_value = "200ms", value_name = "TIME")]
     pub rtt_interval: Duration,
     /// How long to wait for the connection and for each answer
-    #[arg(long, value_parser = quantity::duration, default_value = "30s", value_name = "TIME", conflicts_with = "stamp")]
+    #[arg(long, value_parser = quantity::duration, default_value = "30s", value_name = "TIME")]
     pub timeout: Duration,
     /// Share the key in this file with the server
     #[arg(long, value_name = "FILE", env = "QUAVER_KEY_FILE")]
