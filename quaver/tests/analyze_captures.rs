@@ -242,8 +242,8 @@ fn bad_files_end_with_a_sentence_and_status_5() {
     for (octets, status, sentence) in [
         (&whole[..20], 5, "its header cannot be read"),
         (&[0xd4, 0xc3, 0xb2, 0xa1, 0, 0][..], 5, "its header cannot be read: it is cut"),
-        (&b"GIF89a"[..], 5, "no capture (pcapng or pcap)"),
-        (&b""[..], 5, "no capture (pcapng or pcap)"),
+        (&b"GIF89a"[..], 5, "no capture (pcapng, pcap or snoop)"),
+        (&b""[..], 5, "no capture (pcapng, pcap or snoop)"),
         (&whole[..5_000], 0, ""),
         (&whole[..61], 0, ""),
     ] {

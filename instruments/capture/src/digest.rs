@@ -36,6 +36,8 @@ pub fn is_capture(path: &Path) -> anyhow::Result<bool> {
         Err(error) if error.kind() != ErrorKind::InvalidData => {
             Err(StoreError::io("read", path, error).into())
         }
+        // Compressed data of which nothing can be read: the sentence is that of the reader.
+        Err(_) if first.len() < 4 => Ok(true),
         // What is left of a damaged file may still be one.
         _ => Ok(first.first_chunk().is_some_and(|four| pcapng::is_magic(*four))),
     }
@@ -248,6 +250,22 @@ fn cautions(figures: &CaptureFigures, interfaces: &[InterfaceSummary]) -> Vec<St
     if figures.flows.iter().any(|flow| flow.rtp_left_out > 0) {
         found.push("full RTP analysis covers only the first four million packets".to_owned());
     }
+    let cut = figures.flows.iter().filter(|flow| flow.numbers_cut).count() as u64;
+    if cut > 0 {
+        found.push(format!(
+            "loss, order and delay of {} are not known: further numbers may lie in what the snap length cut of trains \
+             (UDP_SEGMENT, GRO); capture with a larger --snaplen",
+            Cell::several(cut, "flow")
+        ));
+    }
+    for key in figures.used_at_once() {
+        found.push(format!(
+            "RTP {:#010x}, {}: several senders used this source at the same time; each has its own numbers, and a flow of its own \
+             (restart)",
+            key.id.unwrap_or(0),
+            crate::view::flows::ends(&key)
+        ));
+    }
     let coarse = interfaces.iter().map(|interface| interface.resolution_ns).max().unwrap_or(1);
     if coarse > 1 {
         found.push(format!(
@@ -255,8 +273,13 @@ fn cautions(figures: &CaptureFigures, interfaces: &[InterfaceSummary]) -> Vec<St
              --time-stamp-precision=nano captures nanoseconds)"
         ));
     }
-    if let Some(interface) = interfaces.iter().find(|interface| !interface.decoded && interface.in_file > 0) {
-        found.push(format!("link type {} is not decoded: no flows", interface.link_type));
-    }
+    let mut unknown: Vec<u16> = interfaces
+        .iter()
+        .filter(|interface| !interface.decoded && interface.in_file > 0)
+        .map(|interface| interface.link_type)
+        .collect();
+    unknown.sort_unstable();
+    unknown.dedup();
+    found.extend(unknown.iter().map(|link_type| format!("link type {link_type} is not decoded: no flows")));
     found
 }
