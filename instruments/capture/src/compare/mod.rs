@@ -180,6 +180,7 @@ impl Bench<'_> {
                 let others = stamped_for_others();
                 match kernel::measure(self, number as u16, pattern, &mut table) {
                     Ok(measured) => {
+                        found.count_sent(measured.sent.sent, measured.sent.missed);
                         found.kernel = measured.arms.iter().map(|arm| arm.name().to_owned()).collect();
                         found.kernel_blocks = vec![measured.blocks];
                         facts.absent.extend(measured.absent);
@@ -222,6 +223,7 @@ impl Bench<'_> {
         }
         self.progress.say(format!("{stage}: stamps of the module"));
         let measured = module::measure(self, number, pattern, table)?;
+        found.count_sent(measured.sent.sent, measured.sent.missed);
         (found.module_arms, found.module_blocks) = (measured.arms, vec![measured.blocks]);
         Ok(())
     }
