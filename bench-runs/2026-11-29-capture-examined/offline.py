@@ -83,7 +83,7 @@ class Check:
         self.notes.append(str(text))
 
 
-def analyze(check, name, octets, *args):
+def analyze(check, name, octets, *args, unless=None):
     path = os.path.join(FOLDER, name)
     with open(path, 'wb') as file:
         file.write(octets)
@@ -91,6 +91,8 @@ def analyze(check, name, octets, *args):
     try:
         return json.loads(done.stdout)
     except ValueError:
+        if unless and unless in done.stderr:
+            return None
         check.wrong.append(f'status {done.returncode}: {done.stderr.strip()[-300:]}')
         return None
 
@@ -384,9 +386,10 @@ def cut_anywhere(check):
             for _ in range(8):
                 at = rng.randint(len(whole) // 4, len(whole) - 1)
                 name = f'cut.{kind}{way}'
-                found = analyze(check, name, whole[:at])
+                # Of zstd nothing can be read before the first block is whole.
+                found = analyze(check, name, whole[:at], unless='compressed data are cut' if way == '.zst' else None)
                 if not found:
-                    check.wrong.append(f'{name} at {at}: no results'); continue
+                    continue
                 if way == '':
                     check.eq(f'{name} at {at}', (found['packets'], found['complete']), ((at - head) // each, (at - head) % each == 0))
                 else:

@@ -80,7 +80,7 @@ fn write(path: &Path, packets: impl IntoIterator<Item = (i64, Vec<u8>)>) {
         dropped_by_os: Some(3),
         delivered: Some(captured as u64),
         comment: Some("3 packets found the ring full".to_owned()),
-        run_facts: Some(serde_json::json!({"tai_offset_s": 37})),
+        run_facts: Some(serde_json::json!({"tai_offset_s": 37, "notes": ["the clock stepped"]})),
         ..InterfaceStatistics::default()
     };
     writer.statistics(0, &counted).unwrap();
@@ -128,6 +128,7 @@ fn every_figure_of_known_packets() {
         "{:?}",
         summary.warnings
     );
+    assert_eq!(summary.warnings.last().unwrap(), "noted while capturing: the clock stepped");
 
     let probe = &figures.flows[0];
     assert_eq!(

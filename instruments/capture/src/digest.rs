@@ -19,6 +19,9 @@ const SCHEMA: &str = "quaver.capture/1";
 /// Where a packet's time is taken from, where no layer was asked for and the file names none.
 const FILE_TIME: &str = "the capture's own time";
 
+/// Notes of a capture that are told again.
+const MOST_NOTES: usize = 16;
+
 /// What an interface's packets were, beside what the file says of it.
 #[derive(Clone, Copy, Default)]
 struct PacketCounts {
@@ -166,6 +169,7 @@ fn summary<R: Read>(
         })
         .collect();
     warnings.extend(cautions(&figures, &interfaces));
+    warnings.extend(interfaces.iter().filter_map(|interface| interface.run_facts.as_ref()).flat_map(noted));
     CaptureSummary {
         schema: SCHEMA,
         file,
@@ -204,6 +208,13 @@ fn of_interface(interface: &CapturedInterface, kept: PacketCounts) -> InterfaceS
         comment: counted.comment,
         run_facts: counted.run_facts,
     }
+}
+
+/// What a capture of ours noted of itself, such as steps of its clock that no packet shows.
+fn noted(facts: &serde_json::Value) -> Vec<String> {
+    let notes = facts.get("notes").and_then(serde_json::Value::as_array);
+    let notes = notes.into_iter().flatten().filter_map(serde_json::Value::as_str);
+    notes.map(|note| format!("noted while capturing: {note}")).take(MOST_NOTES).collect()
 }
 
 /// What is to be known before the figures are believed.

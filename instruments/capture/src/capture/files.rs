@@ -176,8 +176,15 @@ impl Output {
         self.saved.iter().chain(&self.kept).cloned().collect()
     }
 
-    /// Ends the last file in the same way, and closes.
-    pub(super) fn finish(mut self, counted: &[InterfaceStatistics]) -> Result<Vec<PathBuf>, WriteError> {
+    /// Ends the last file in the same way, with what is to be known of the capture, and closes.
+    pub(super) fn finish(
+        mut self,
+        counted: &[InterfaceStatistics],
+        notes: &[String],
+    ) -> Result<Vec<PathBuf>, WriteError> {
+        if !notes.is_empty() {
+            self.facts["notes"] = notes.into();
+        }
         self.tell(counted)?;
         let files = self.files();
         self.writer.finish()?;

@@ -36,7 +36,7 @@ use quaver_clock::live::{LiveClock, LiveOptions};
 use quaver_clock::{CounterSupport, realtime_ns};
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
-use quaver_instrument::exit_code::ExitCode;
+use quaver_instrument::exit_code::{ExitCode, sentence};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::registry::Analyzed;
@@ -191,8 +191,12 @@ impl Bench<'_> {
                     }
                     Err(error) => {
                         let names = KernelArm::ALL.iter().map(|arm| arm.name().to_owned());
-                        facts.absent.extend(names.map(|name| (name, format!("{error:#}"))));
-                        facts.cannot.push(format!("Kernel part not measured: {error:#}."));
+                        let why = sentence(&error);
+                        facts.absent.extend(names.map(|name| (name, why.clone())));
+                        // That of other starts may have been measured.
+                        facts
+                            .cannot
+                            .push(format!("The kernel part of at least one start was not measured: {why}."));
                         kernel = false;
                     }
                 }
