@@ -95,13 +95,17 @@ pub(super) fn usual_hz(measured: f64) -> Option<u32> {
 /// Rate of the timestamps over the arrivals; none of too short a stream. Only the first packet of a frame was sent at the frame's
 /// time, and the first packet of all may be in the middle of one.
 pub(super) fn measured_hz(packets: &[RtpPacket]) -> Option<f64> {
+    // A copy shares its timestamp too.
+    let shared =
+        packets.windows(2).filter(|pair| pair[0].fields.timestamp == pair[1].fields.timestamp).count();
+    let of_frames = 2 * shared + 1 >= packets.len();
     let (mut media, mut before) = (Unwrapped::default(), None);
     let mut starts = packets.iter().filter_map(|packet| {
         let ticks = media.next(packet.fields.timestamp);
-        (before.replace(ticks) != Some(ticks)).then_some((ticks, packet.arrived_ns))
+        let begins = before.replace(ticks) != Some(ticks) || !of_frames;
+        begins.then_some((ticks, packet.arrived_ns))
     });
-    let shared = packets.windows(2).any(|pair| pair[0].fields.timestamp == pair[1].fields.timestamp);
-    let (first, first_ns) = starts.nth(usize::from(shared))?;
+    let (first, first_ns) = starts.nth(usize::from(of_frames))?;
     let (last, last_ns) = starts.last()?;
     let span_ns = last_ns.saturating_sub(first_ns);
     (span_ns >= LEAST_SPAN_NS).then(|| (last - first) as f64 * 1e9 / span_ns as f64)
