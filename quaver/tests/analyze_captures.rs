@@ -80,7 +80,7 @@ fn write(path: &Path, packets: impl IntoIterator<Item = (i64, Vec<u8>)>) {
         dropped_by_os: Some(3),
         delivered: Some(captured as u64),
         comment: Some("3 packets found the ring full".to_owned()),
-        run_facts: Some(serde_json::json!({"tai_offset_s": 37})),
+        run_facts: Some(serde_json::json!({"tai_offset_s": 37, "notes": ["the clock stepped"]})),
         ..InterfaceStatistics::default()
     };
     writer.statistics(0, &counted).unwrap();
@@ -128,6 +128,7 @@ fn every_figure_of_known_packets() {
         "{:?}",
         summary.warnings
     );
+    assert_eq!(summary.warnings.last().unwrap(), "noted while capturing: the clock stepped");
 
     let probe = &figures.flows[0];
     assert_eq!(
@@ -242,8 +243,8 @@ fn bad_files_end_with_a_sentence_and_status_5() {
     for (octets, status, sentence) in [
         (&whole[..20], 5, "its header cannot be read"),
         (&[0xd4, 0xc3, 0xb2, 0xa1, 0, 0][..], 5, "its header cannot be read: it is cut"),
-        (&b"GIF89a"[..], 5, "no capture (pcapng or pcap)"),
-        (&b""[..], 5, "no capture (pcapng or pcap)"),
+        (&b"GIF89a"[..], 5, "no capture (pcapng, pcap or snoop)"),
+        (&b""[..], 5, "no capture (pcapng, pcap or snoop)"),
         (&whole[..5_000], 0, ""),
         (&whole[..61], 0, ""),
     ] {

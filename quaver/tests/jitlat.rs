@@ -161,7 +161,7 @@ fn what_is_no_log_ends_with_5_and_the_line() {
     refused(
         &["analyze", path_text(&other)],
         5,
-        "not a run directory, no capture (pcapng or pcap), and no result of cyclictest, rtla, irtt, iperf3, flent or sockperf, \
+        "not a run directory, no capture (pcapng, pcap or snoop), and no result of cyclictest, rtla, irtt, iperf3, flent or sockperf, \
          and no Jitlat log",
     );
     refused(&["jitlat", "-f", "/nowhere/jitlat.Kda4Ib"], 5, "open /nowhere/jitlat.Kda4Ib");

@@ -172,7 +172,7 @@ pub trait Analyzed {
 
 /// A kind of files that `quaver analyze` takes.
 pub trait FileKind: Sync {
-    /// What another file is not, as an error lists it: `no capture (pcapng or pcap)`.
+    /// What another file is not, as an error lists it: `no capture (pcapng, pcap or snoop)`.
     fn missing(&self) -> &'static str;
 
     /// Whether a file is one.

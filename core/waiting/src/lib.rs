@@ -29,6 +29,11 @@ fn flag() -> Arc<AtomicBool> {
     ASKED_TO_END.read().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
 }
 
+/// Whether the process was asked to end.
+pub fn asked_to_end() -> bool {
+    flag().load(Ordering::Relaxed)
+}
+
 /// Starts a thread.
 ///
 /// # Errors

@@ -19,6 +19,9 @@ const SCHEMA: &str = "quaver.capture/1";
 /// Where a packet's time is taken from, where no layer was asked for and the file names none.
 const FILE_TIME: &str = "the capture's own time";
 
+/// Notes of a capture that are told again.
+const MOST_NOTES: usize = 16;
+
 /// What an interface's packets were, beside what the file says of it.
 #[derive(Clone, Copy, Default)]
 struct PacketCounts {
@@ -36,6 +39,8 @@ pub fn is_capture(path: &Path) -> anyhow::Result<bool> {
         Err(error) if error.kind() != ErrorKind::InvalidData => {
             Err(StoreError::io("read", path, error).into())
         }
+        // Compressed data of which nothing can be read: the sentence is that of the reader.
+        Err(_) if first.len() < 4 => Ok(true),
         // What is left of a damaged file may still be one.
         _ => Ok(first.first_chunk().is_some_and(|four| pcapng::is_magic(*four))),
     }
@@ -164,6 +169,7 @@ fn summary<R: Read>(
         })
         .collect();
     warnings.extend(cautions(&figures, &interfaces));
+    warnings.extend(interfaces.iter().filter_map(|interface| interface.run_facts.as_ref()).flat_map(noted));
     CaptureSummary {
         schema: SCHEMA,
         file,
@@ -202,6 +208,13 @@ fn of_interface(interface: &CapturedInterface, kept: PacketCounts) -> InterfaceS
         comment: counted.comment,
         run_facts: counted.run_facts,
     }
+}
+
+/// What a capture of ours noted of itself, such as steps of its clock that no packet shows.
+fn noted(facts: &serde_json::Value) -> Vec<String> {
+    let notes = facts.get("notes").and_then(serde_json::Value::as_array);
+    let notes = notes.into_iter().flatten().filter_map(serde_json::Value::as_str);
+    notes.map(|note| format!("noted while capturing: {note}")).take(MOST_NOTES).collect()
 }
 
 /// What is to be known before the figures are believed.
@@ -248,6 +261,22 @@ fn cautions(figures: &CaptureFigures, interfaces: &[InterfaceSummary]) -> Vec<St
     if figures.flows.iter().any(|flow| flow.rtp_left_out > 0) {
         found.push("full RTP analysis covers only the first four million packets".to_owned());
     }
+    let cut = figures.flows.iter().filter(|flow| flow.numbers_cut).count() as u64;
+    if cut > 0 {
+        found.push(format!(
+            "loss, order and delay of {} are not known: further numbers may lie in what the snap length cut of trains \
+             (UDP_SEGMENT, GRO); capture with a larger --snaplen",
+            Cell::several(cut, "flow")
+        ));
+    }
+    for key in figures.used_at_once() {
+        found.push(format!(
+            "RTP {:#010x}, {}: several senders used this source at the same time; each has its own numbers, and a flow of its own \
+             (restart)",
+            key.id.unwrap_or(0),
+            crate::view::flows::ends(&key)
+        ));
+    }
     let coarse = interfaces.iter().map(|interface| interface.resolution_ns).max().unwrap_or(1);
     if coarse > 1 {
         found.push(format!(
@@ -255,8 +284,13 @@ fn cautions(figures: &CaptureFigures, interfaces: &[InterfaceSummary]) -> Vec<St
              --time-stamp-precision=nano captures nanoseconds)"
         ));
     }
-    if let Some(interface) = interfaces.iter().find(|interface| !interface.decoded && interface.in_file > 0) {
-        found.push(format!("link type {} is not decoded: no flows", interface.link_type));
-    }
+    let mut unknown: Vec<u16> = interfaces
+        .iter()
+        .filter(|interface| !interface.decoded && interface.in_file > 0)
+        .map(|interface| interface.link_type)
+        .collect();
+    unknown.sort_unstable();
+    unknown.dedup();
+    found.extend(unknown.iter().map(|link_type| format!("link type {link_type} is not decoded: no flows")));
     found
 }

@@ -3,7 +3,7 @@
 
 use crate::args::CaptureArgs;
 use crate::capture;
-use crate::record::{ANY, LinkKind, TapInterface};
+use crate::record::{ANY, Filter, LinkKind, MOST_SNAP_BYTES, TapInterface};
 use anyhow::Context;
 use clap::{Args, Command, FromArgMatches};
 use quaver_instrument::exit_code::{ExitCode, failure};
@@ -90,8 +90,10 @@ pub fn run(args: &ExtcapArgs) -> anyhow::Result<ExitCode> {
         quaver_instrument::results::to_stdout(CONFIG.as_bytes())?;
     } else if args.capture {
         return capture_for_wireshark(args, interface);
+    } else if let Some(filter) = &args.extcap_capture_filter {
+        // Without any of these calls the filter is to be checked: what is printed is what is wrong with it.
+        quaver_instrument::results::to_stdout(wrong_with(filter, interface).as_bytes())?;
     }
-    // Without any of these calls the filter is to be checked: Wireshark's own check has the same language.
     Ok(ExitCode::Done)
 }
 
@@ -134,7 +136,8 @@ fn capture_for_wireshark(args: &ExtcapArgs, interface: &str) -> anyhow::Result<E
     if let Some(filter) = args.extcap_capture_filter.as_ref().filter(|filter| !filter.is_empty()) {
         words.extend(["--filter".into(), OsString::from(filter)]);
     }
-    let matches = CaptureArgs::augment_args(Command::new("quaver")).try_get_matches_from(words)?;
+    let matches = CaptureArgs::augment_args(Command::new("quaver")).try_get_matches_from(words);
+    let matches = matches.map_err(|error| failure(ExitCode::Usage, first_words(&error.to_string())))?;
     match capture::run(&CaptureArgs::from_arg_matches(&matches)?) {
         Ok(ExitCode::Interrupted) => Ok(ExitCode::Done),
         Err(error) => {
@@ -143,6 +146,18 @@ fn capture_for_wireshark(args: &ExtcapArgs, interface: &str) -> anyhow::Result<E
         }
         other => other,
     }
+}
+
+/// What an error of arguments says, without the hints behind it.
+fn first_words(error: &str) -> String {
+    error.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
+/// What is wrong with a filter for the interface; nothing where it can be used, or the interface is not there.
+fn wrong_with(filter: &str, interface: &str) -> String {
+    let Ok(found) = TapInterface::find(interface) else { return String::new() };
+    let compiled = Filter::for_interface(filter, interface, found.link, MOST_SNAP_BYTES);
+    compiled.map_or_else(|error| format!("{error}\n"), |_| String::new())
 }
 
 /// Ends the pipe for its reader: tshark waits for the first writer, whatever became of this process.
@@ -155,6 +170,19 @@ fn end_of(fifo: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arguments_that_the_capture_refuses_are_told_in_a_sentence() {
+        let refused = "error: invalid value 'no' for '--layers <LIST>': unknown layer `no`\n\nFor more information, try";
+        assert_eq!(first_words(refused), "invalid value 'no' for '--layers <LIST>': unknown layer `no`");
+        assert_eq!(first_words(""), "");
+        let wrong = wrong_with("udp prot 5", "lo");
+        assert!(wrong.contains("syntax error") && wrong.ends_with('\n'), "{wrong}");
+        assert_eq!(
+            (wrong_with("udp port 5", "lo"), wrong_with("udp", "nobody0")),
+            (String::new(), String::new())
+        );
+    }
 
     #[test]
     fn interfaces_are_listed_as_wireshark_reads_them() {

@@ -13,7 +13,7 @@ pub(crate) struct Captures;
 
 impl FileKind for Captures {
     fn missing(&self) -> &'static str {
-        "no capture (pcapng or pcap)"
+        "no capture (pcapng, pcap or snoop)"
     }
 
     fn recognizes(&self, path: &Path) -> anyhow::Result<bool> {

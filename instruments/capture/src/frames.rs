@@ -45,6 +45,7 @@ pub fn decode(
     near_ns: Option<i64>,
     mut take: impl FnMut(&FrameFacts),
 ) {
+    let cut_octets = wire_octets.saturating_sub(data.len() as u32);
     let found = slice(link_type, data).map(unwrapped).and_then(|mut packet| {
         let mut tunnel = None;
         for _ in 0..MOST_TUNNELS {
@@ -53,7 +54,9 @@ pub fn decode(
             (tunnel, packet) = (Some(through), inside);
         }
         let (facts, carried) = network(&packet, near_ns)?;
-        Some((NetworkFacts { tunnel, ..facts }, carried))
+        // A part of a datagram is no train.
+        let cut_octets = if facts.fragment { 0 } else { cut_octets.min(facts.payload_octets.unwrap_or(0)) };
+        Some((NetworkFacts { tunnel, cut_octets, ..facts }, carried))
     });
     let mut give = |octets, network, of_train| take(&FrameFacts { octets, network, of_train });
     let Some((facts, carried)) = found else { return give(wire_octets, None, false) };
@@ -62,11 +65,16 @@ pub fn decode(
     let train = carried.filter(|_| !facts.fragment);
     let train = train.and_then(|octets| Some((octets, facts.payload.train_octets(octets, of)?)));
     let Some((octets, each)) = train else { return give(wire_octets, Some(facts), false) };
-    for (place, datagram) in octets.chunks(each).enumerate() {
-        let length = datagram.len() as u32;
-        let on_wire =
-            if place == 0 { wire_octets.saturating_sub((octets.len() - each) as u32) } else { length };
-        let network = NetworkFacts { payload_octets: Some(length), payload: of(datagram), ..facts };
+    // The last may have been cut; without its header nothing is known of it, and it is in what was cut.
+    let datagrams: Vec<(u32, Payload)> =
+        octets.chunks(each).map(|datagram| (datagram.len() as u32, of(datagram))).collect();
+    let known = datagrams.iter().rposition(|(_, payload)| *payload != Payload::Other).unwrap_or(0);
+    let octets_of = |datagrams: &[(u32, Payload)]| datagrams.iter().map(|(length, _)| length).sum::<u32>();
+    let (further, beyond) = (octets_of(&datagrams[1..=known]), octets_of(&datagrams[known + 1..]));
+    for (place, (length, payload)) in datagrams.into_iter().enumerate().take(known + 1) {
+        let on_wire = if place == 0 { wire_octets.saturating_sub(further) } else { length };
+        let cut_octets = if place == known { facts.cut_octets + beyond } else { 0 };
+        let network = NetworkFacts { payload_octets: Some(length), cut_octets, payload, ..facts };
         give(on_wire, Some(network), place > 0);
     }
 }
@@ -218,6 +226,7 @@ fn network<'a>(
         fragment: payload.fragmented,
         part: part.filter(|_| payload.fragmented),
         payload_octets: None,
+        cut_octets: 0,
         payload: Payload::Other,
     };
     let mut carried = None;
@@ -333,6 +342,29 @@ mod tests {
             given.push((facts.octets, facts.of_train, network.payload_octets.unwrap(), sequence));
         });
         assert_eq!(given, [(28 + 52, false, 52, 4), (52, true, 52, 5), (30, true, 30, 6)]);
+    }
+
+    #[test]
+    fn what_the_snap_length_cut_of_a_train_is_told() {
+        let audio =
+            |sequence: u8| [&[0x80, 0, 0, sequence, 0, 0, 0, sequence, 0, 0, 0, 7][..], &[1; 40]].concat();
+        let ip = ip_udp(&[audio(4), audio(5), audio(6), audio(7)].concat());
+        // Kept: one header; two; two and a part of the third, of which nothing is known; all of three.
+        for (kept, expected) in [
+            (28 + 50, &[(236, 208, 158)][..]),
+            (28 + 52 + 20, &[(216, 52, 0), (20, 20, 136)]),
+            (28 + 104 + 11, &[(184, 52, 0), (52, 52, 104)]),
+            (28 + 156, &[(132, 52, 0), (52, 52, 0), (52, 52, 52)]),
+        ] {
+            let mut given = Vec::new();
+            super::decode(LINK_RAW_IP, &ip[..kept], ip.len() as u32, None, |facts| {
+                let network = facts.network.unwrap();
+                given.push((facts.octets, network.payload_octets.unwrap(), network.cut_octets));
+            });
+            assert_eq!(given, expected, "{kept}");
+        }
+        let whole = ip_udp(&audio(4));
+        assert_eq!(decoded(LINK_RAW_IP, &[], &whole).network.unwrap().cut_octets, 0);
     }
 
     #[test]

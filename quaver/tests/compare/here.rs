@@ -60,6 +60,8 @@ fn every_way_to_stamp_has_its_packets_and_a_run_is_analysed_again() {
         let absent: Vec<&str> = absent.map(|way| way["arm"].as_str().unwrap()).collect();
         let arms = if absent.contains(&"bpf-cycles") { 6 } else { 7 };
         assert!(counts.len() == arms && counts.iter().all(|count| *count >= 400), "{counts:?}");
+        // What was sent past the kernel's checkpoints is in the sum, beside the six arms of user space.
+        assert!(pattern["sent"].as_u64().unwrap() >= counts.iter().sum::<u64>() + 6 * 40, "{counts:?}");
         // Nobody loads the module on a host that tests run on.
         assert!(absent.ends_with(&["module-clock", "module-raw"]), "{absent:?}");
         let why = pattern["ways"][6]["absent"].as_str().unwrap();

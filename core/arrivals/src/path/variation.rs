@@ -75,6 +75,12 @@ impl InterarrivalJitterTicks {
         self.j_ticks()
     }
 
+    /// The media clock runs at another rate from here on: J is kept, in its ticks. The next packet has no transit to be compared with.
+    pub fn change_rate(&mut self, from_hz: u32, to_hz: u32) {
+        self.last_transit = None;
+        self.sixteenfold = self.sixteenfold.saturating_mul(to_hz.into()) / u64::from(from_hz.max(1));
+    }
+
     /// J now, in ticks.
     pub fn j_ticks(&self) -> u32 {
         u32::try_from(self.sixteenfold >> 4).unwrap_or(u32::MAX)

@@ -62,7 +62,7 @@ impl MediaClock {
     }
 }
 
-fn near(measured: f64, hz: u32) -> bool {
+pub(super) fn near(measured: f64, hz: u32) -> bool {
     (measured / f64::from(hz) - 1.0).abs() <= NEAR
 }
 
@@ -88,19 +88,27 @@ pub(super) fn of(packets: &[RtpPacket], kind: RtpKind, payload_type: Option<u8>)
     MediaClock { hz, known, measured_hz }
 }
 
-fn usual_hz(measured: f64) -> Option<u32> {
+pub(super) fn usual_hz(measured: f64) -> Option<u32> {
     USUAL_HZ.into_iter().find(|hz| near(measured, *hz))
 }
 
-fn measured_hz(packets: &[RtpPacket]) -> Option<f64> {
-    let (first, last) = (packets.first()?, packets.last()?);
-    let span_ns = last.arrived_ns.saturating_sub(first.arrived_ns);
-    if span_ns < LEAST_SPAN_NS {
-        return None;
-    }
-    let mut media = Unwrapped::default();
-    let ticks = packets.iter().map(|packet| media.next(packet.fields.timestamp)).last()?;
-    Some(ticks as f64 * 1e9 / span_ns as f64)
+/// Rate of the timestamps over the arrivals; none of too short a stream. Only the first packet of a frame was sent at the frame's
+/// time, and the first packet of all may be in the middle of one.
+pub(super) fn measured_hz(packets: &[RtpPacket]) -> Option<f64> {
+    // A copy shares its timestamp too.
+    let shared =
+        packets.windows(2).filter(|pair| pair[0].fields.timestamp == pair[1].fields.timestamp).count();
+    let of_frames = 2 * shared + 1 >= packets.len();
+    let (mut media, mut before) = (Unwrapped::default(), None);
+    let mut starts = packets.iter().filter_map(|packet| {
+        let ticks = media.next(packet.fields.timestamp);
+        let begins = before.replace(ticks) != Some(ticks) || !of_frames;
+        begins.then_some((ticks, packet.arrived_ns))
+    });
+    let (first, first_ns) = starts.nth(usize::from(of_frames))?;
+    let (last, last_ns) = starts.last()?;
+    let span_ns = last_ns.saturating_sub(first_ns);
+    (span_ns >= LEAST_SPAN_NS).then(|| (last - first) as f64 * 1e9 / span_ns as f64)
 }
 
 /// Clock rate of an assigned payload type (RFC 3551, tables 4 and 5); none for dynamic and unassigned ones.

@@ -16,7 +16,7 @@ pub use clock::{ClockKnown, MediaClock};
 pub use frames::FrameFigures;
 pub use hbrmt::HbrmtFigures;
 pub use kind::RtpKind;
-pub use rolling::RollingRtp;
+pub use rolling::{RateChange, RollingRtp};
 pub use sequence::SequenceFigures;
 pub use told::VideoTold;
 pub use video::{Tai, VideoFigures};
@@ -153,8 +153,7 @@ pub fn analyze_rtp(packets: Vec<RtpPacket>, context: &RtpContext) -> Option<RtpS
         *payload_types.entry(header.payload_type).or_default() += 1;
     }
     let main_type = payload_types.iter().max_by_key(|(_, count)| **count).map(|(kind, _)| *kind);
-    let clock = clock::of(&of_source, kind, main_type);
-    notes.extend(clock.caution());
+    let (clock, interarrival) = timed(&of_source, kind, main_type, &mut notes);
     let other_sources = (received - of_source.len()) as u64;
     if other_sources > 0 {
         notes.push(format!(
@@ -180,7 +179,7 @@ pub fn analyze_rtp(packets: Vec<RtpPacket>, context: &RtpContext) -> Option<RtpS
         ssrc,
         other_sources,
         payload_types,
-        interarrival: interarrival(&of_source, clock.hz),
+        interarrival,
         clock,
         sequence,
         frames,
@@ -198,12 +197,40 @@ fn busiest<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
     counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(value, _)| value)
 }
 
-fn interarrival(packets: &[RtpPacket], clock_hz: u32) -> Interarrival {
-    let mut estimate = rolling::InterarrivalEstimate::new(clock_hz);
+/// The clock of the timestamps, and interarrival jitter by it. Of a clock that changes its rate, it is that of the first packets.
+fn timed(
+    packets: &[RtpPacket],
+    kind: RtpKind,
+    main_type: Option<u8>,
+    notes: &mut Vec<String>,
+) -> (MediaClock, Interarrival) {
+    let mut rolling = RollingRtp::new();
+    packets.iter().for_each(|packet| rolling.push(*packet, |_, _| ()));
+    rolling.settle(|_, _| ());
+    let known = rolling.known().zip(rolling.interarrival()).filter(|_| !rolling.changes().is_empty());
+    if let Some(((_, clock), interarrival)) = known {
+        let changes = rolling.changes().iter().map(|change| {
+            format!(
+                "{} Hz from packet {} on (payload type {})",
+                change.hz, change.packet, change.payload_type
+            )
+        });
+        let changes: Vec<String> = changes.collect();
+        notes.push(format!(
+            "the media clock changed its rate with the payload type: {} Hz, then {}; the first packet at a rate takes the delay \
+             of the one before it",
+            clock.hz,
+            changes.join(", ")
+        ));
+        return (clock, interarrival);
+    }
+    let clock = clock::of(packets, kind, main_type);
+    notes.extend(clock.caution());
+    let mut estimate = rolling::InterarrivalEstimate::new(clock.hz);
     for packet in packets {
         estimate.add(packet);
     }
-    estimate.figures()
+    (clock, estimate.figures())
 }
 
 fn definitions(kind: RtpKind) -> BTreeMap<String, String> {

@@ -4,11 +4,14 @@ use quaver_pcapng::{
     InterfaceFacts, InterfaceStatistics, PacketRecord, PcapngWriter, SectionFacts, UnwrittenPacket,
     WriteError,
 };
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::OFlags;
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -29,6 +32,8 @@ impl Rotation {
     }
 }
 
+/// Between two looks for the reader of a pipe.
+const LOOK: Duration = Duration::from_millis(20);
 /// Rings of files that breaches may keep.
 const MOST_SAVED: usize = 10;
 
@@ -153,6 +158,14 @@ impl Output {
         self.writer.unwritten().collect()
     }
 
+    /// Whether it is a pipe whose reader went away, which a write would tell; but there may be nothing to write for long.
+    pub(super) fn has_no_reader(&self) -> bool {
+        let mut watched = [PollFd::new(self.writer.get_ref(), PollFlags::empty())];
+        // Of a file nothing is said.
+        rustix::event::poll(&mut watched, Some(&Timespec::default())).is_ok()
+            && watched[0].revents().contains(PollFlags::ERR)
+    }
+
     /// Bytes of all files so far.
     pub(super) fn octets(&self) -> u64 {
         self.before + self.writer.octets()
@@ -163,8 +176,15 @@ impl Output {
         self.saved.iter().chain(&self.kept).cloned().collect()
     }
 
-    /// Ends the last file in the same way, and closes.
-    pub(super) fn finish(mut self, counted: &[InterfaceStatistics]) -> Result<Vec<PathBuf>, WriteError> {
+    /// Ends the last file in the same way, with what is to be known of the capture, and closes.
+    pub(super) fn finish(
+        mut self,
+        counted: &[InterfaceStatistics],
+        notes: &[String],
+    ) -> Result<Vec<PathBuf>, WriteError> {
+        if !notes.is_empty() {
+            self.facts["notes"] = notes.into();
+        }
         self.tell(counted)?;
         let files = self.files();
         self.writer.finish()?;
@@ -193,7 +213,29 @@ fn open(base: &Path, rotation: Rotation, number: u32) -> io::Result<(File, Optio
         return Ok((File::from(io::stdout().as_fd().try_clone_to_owned()?), None));
     }
     let path = if rotation.rotates() { numbered(base, number) } else { base.to_owned() };
-    Ok((File::create(&path)?, Some(path)))
+    Ok((create(&path)?, Some(path)))
+}
+
+/// Makes the file. Of a pipe it waits for a reader, and hears Ctrl-C meanwhile.
+fn create(path: &Path) -> io::Result<File> {
+    if !std::fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo()) {
+        return File::create(path);
+    }
+    let mut without_waiting = File::options();
+    without_waiting.write(true).custom_flags(libc::O_NONBLOCK);
+    loop {
+        match without_waiting.open(path) {
+            Ok(pipe) => {
+                rustix::fs::fcntl_setfl(&pipe, OFlags::empty())?;
+                return Ok(pipe);
+            }
+            Err(error) if error.raw_os_error() != Some(libc::ENXIO) => return Err(error),
+            Err(_) if quaver_waiting::asked_to_end() => {
+                return Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted before anybody read it"));
+            }
+            Err(_) => std::thread::sleep(LOOK),
+        }
+    }
 }
 
 /// `out.pcapng` becomes `out_00001_20261120165800.pcapng`: number, and time of its beginning in UTC.
@@ -240,6 +282,28 @@ mod tests {
             (0..3).for_each(|_| output.rotate(&[]).unwrap());
         }
         assert!((20..24).contains(&output.saved.len()), "{}", output.saved.len());
+    }
+
+    #[test]
+    fn a_pipe_is_waited_for_and_its_reader_is_missed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
+        let (opened, by) = (path.clone(), Rotation::default());
+        let writer = std::thread::spawn(move || {
+            Output::open(&opened, SectionFacts::default(), Vec::new(), Value::Null, by).unwrap()
+        });
+        let reader = File::open(&path).unwrap();
+        let output = writer.join().unwrap();
+        assert!(!output.has_no_reader());
+        // Without the flag that its opening took, a full pipe is waited for.
+        let flags = rustix::fs::fcntl_getfl(output.writer.get_ref()).unwrap();
+        assert!(!flags.contains(OFlags::NONBLOCK));
+        drop(reader);
+        assert!(output.has_no_reader());
+        let file = folder.path().join("file");
+        let output = Output::open(&file, SectionFacts::default(), Vec::new(), Value::Null, by).unwrap();
+        assert!(!output.has_no_reader());
     }
 
     #[test]

@@ -55,11 +55,13 @@ impl<'a> Links<'a> {
 
     fn removed(&mut self, name: &str, elapsed: Duration, all: usize) {
         let after = Cell::Duration(elapsed.as_nanos().try_into().unwrap_or(i64::MAX));
-        self.notes.push(format!("interface {name} was removed after {after}: its packets end there"));
+        // The kernel tells a socket the same of both.
+        let gone = format!("interface {name} was removed, or moved to another network namespace");
+        self.notes.push(format!("{gone}, after {after}: its packets end there"));
         if self.notes.len() == all {
-            quaver_instrument::tell!("quaver: interface {name} was removed; capture ended and kept");
+            quaver_instrument::tell!("quaver: {gone}; capture ended and kept");
         } else if !self.quiet {
-            quaver_instrument::tell!("quaver: interface {name} was removed; the others are still captured");
+            quaver_instrument::tell!("quaver: {gone}; the others are still captured");
         }
     }
 

@@ -230,7 +230,7 @@ fn conclude(
     let refused = |error: WriteError| sentence(&anyhow::Error::new(error).context(format!("write {target}")));
     if let Some(output) = output {
         let closed = match &failed {
-            None => output.finish(&accounts.statistics(&written.told)),
+            None => output.finish(&accounts.statistics(&written.told), &accounts.notes),
             Some(_) => Ok(files),
         };
         match closed {

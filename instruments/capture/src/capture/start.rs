@@ -22,10 +22,11 @@ use quaver_host::facts::cpu_model;
 use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::{ExitCode, failure, sentence};
 use quaver_instrument::rights;
-use quaver_pcapng::{InterfaceFacts, SectionFacts};
+use quaver_pcapng::{InterfaceFacts, SectionFacts, WriteError};
 use quaver_view::Cell;
 use quaver_waiting as waiting;
 use serde_json::json;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,12 +139,15 @@ impl Session {
             time: args.file_time,
             files: args.ring_files.map(|n| n as usize),
         };
-        let output = Output::open(path, section, interfaces, facts, rotation)
+        let opened = Output::open(path, section, interfaces, facts, rotation);
+        let interrupted = matches!(&opened, Err(WriteError::Io(e)) if e.kind() == ErrorKind::Interrupted);
+        let code = if interrupted { ExitCode::Interrupted } else { ExitCode::Output };
+        let output = opened
             .with_context(|| match &args.user {
                 Some(user) => format!("write {} as {user}, for --user comes before the file", path.display()),
                 None => format!("write {}", path.display()),
             })
-            .map_err(|error| failure(ExitCode::Output, sentence(&error)))?;
+            .map_err(|error| failure(code, sentence(&error)))?;
         Ok(Some(output))
     }
 

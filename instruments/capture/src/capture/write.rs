@@ -141,6 +141,9 @@ impl Writer {
             if to.limited || to.failed.is_some() {
                 self.live.ended.store(true, Ordering::Release);
             }
+            if (idle || told.elapsed() >= EACH) && to.output.as_ref().is_some_and(Output::has_no_reader) {
+                to.failed.get_or_insert(WriteError::Io(std::io::ErrorKind::BrokenPipe.into()));
+            }
             if told.elapsed() >= EACH {
                 told = Instant::now();
                 self.tell(&mut to);
@@ -201,7 +204,7 @@ impl Writer {
                 fates.after_limit += 1;
             } else if self.only_outgoing && frame.kind != PacketKind::Outgoing {
                 fates.direction += 1;
-            } else if filter.is_some_and(|filter| !filter.passes(frame.data, frame.original_length)) {
+            } else if filter.is_some_and(|filter| !filter.passes_frame(&frame)) {
                 fates.filtered += 1;
             } else if to.failed.is_some() {
                 fates.unwritten += 1;

@@ -3,6 +3,7 @@
 use super::Bench;
 use super::passing::{BlockRecorder, pass};
 use super::plan::{FRAME_OVERHEAD, Pattern};
+use super::stream::Sent;
 use super::user::twice;
 use crate::compare::record::{KernelArm, KernelComparison, KernelOutcome, KernelPlan};
 use quaver_capture_analysis::compare::CompareTable;
@@ -19,6 +20,8 @@ pub(super) struct InKernel {
     pub(super) blocks: u32,
     /// Why others did not, by name.
     pub(super) absent: BTreeMap<String, String>,
+    /// What the source did.
+    pub(super) sent: Sent,
 }
 
 struct Tracing {
@@ -61,7 +64,7 @@ pub(super) fn measure(
     let stream_id = (plan.seed as u32).wrapping_add(0x4b00 + u32::from(number)) | 1;
     let blocks = twice(arms.len(), pattern.rounds, plan.seed ^ 1);
     let mut tracing = Tracing { comparison, arms };
-    pass(bench, pattern, stream_id, &blocks, &mut tracing)?;
+    let sent = pass(bench, pattern, stream_id, &blocks, &mut tracing)?;
     let Tracing { comparison, arms } = tracing;
     let outcome = comparison.finish();
     if outcome.samples.is_empty() && !bench.stopped() {
@@ -70,7 +73,7 @@ pub(super) fn measure(
         );
     }
     keep(number, &arms, &outcome, table);
-    Ok(InKernel { arms, blocks: blocks.len() as u32, absent })
+    Ok(InKernel { arms, blocks: blocks.len() as u32, absent, sent })
 }
 
 fn keep(number: u16, arms: &[KernelArm], outcome: &KernelOutcome, table: &mut CompareTable) {

@@ -36,7 +36,7 @@ use quaver_clock::live::{LiveClock, LiveOptions};
 use quaver_clock::{CounterSupport, realtime_ns};
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
-use quaver_instrument::exit_code::ExitCode;
+use quaver_instrument::exit_code::{ExitCode, sentence};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::registry::Analyzed;
@@ -180,6 +180,7 @@ impl Bench<'_> {
                 let others = stamped_for_others();
                 match kernel::measure(self, number as u16, pattern, &mut table) {
                     Ok(measured) => {
+                        found.count_sent(measured.sent.sent, measured.sent.missed);
                         found.kernel = measured.arms.iter().map(|arm| arm.name().to_owned()).collect();
                         found.kernel_blocks = vec![measured.blocks];
                         facts.absent.extend(measured.absent);
@@ -190,8 +191,12 @@ impl Bench<'_> {
                     }
                     Err(error) => {
                         let names = KernelArm::ALL.iter().map(|arm| arm.name().to_owned());
-                        facts.absent.extend(names.map(|name| (name, format!("{error:#}"))));
-                        facts.cannot.push(format!("Kernel part not measured: {error:#}."));
+                        let why = sentence(&error);
+                        facts.absent.extend(names.map(|name| (name, why.clone())));
+                        // That of other starts may have been measured.
+                        facts
+                            .cannot
+                            .push(format!("The kernel part of at least one start was not measured: {why}."));
                         kernel = false;
                     }
                 }
@@ -222,6 +227,7 @@ impl Bench<'_> {
         }
         self.progress.say(format!("{stage}: stamps of the module"));
         let measured = module::measure(self, number, pattern, table)?;
+        found.count_sent(measured.sent.sent, measured.sent.missed);
         (found.module_arms, found.module_blocks) = (measured.arms, vec![measured.blocks]);
         Ok(())
     }

@@ -4,6 +4,7 @@
 use super::Bench;
 use super::passing::{BlockRecorder, pass};
 use super::plan::Pattern;
+use super::stream::Sent;
 use super::user::twice;
 use crate::pipeline::{self, PipelineKind, RawStamp, Resolver, Stamper};
 use crate::record::TapInterface;
@@ -30,6 +31,8 @@ pub(super) struct ByModule {
     pub(super) arms: Vec<UserArmFacts>,
     /// Blocks that were planned.
     pub(super) blocks: u32,
+    /// What the source did.
+    pub(super) sent: Sent,
 }
 
 /// Why the module cannot be read where packets arrive; none where it can.
@@ -68,11 +71,11 @@ pub(super) fn measure(
     };
     let stream_id = (plan.seed as u32).wrapping_add(0x6d00 + u32::from(number)) | 1;
     let blocks = twice(ARMS.len(), pattern.rounds, plan.seed ^ 2);
-    pass(bench, pattern, stream_id, &blocks, &mut recording)?;
+    let sent = pass(bench, pattern, stream_id, &blocks, &mut recording)?;
     if recording.stamps.iter().sum::<u64>() == 0 && !bench.stopped() {
         anyhow::bail!("the module stamped no packet of the stream");
     }
-    Ok(ByModule { arms: recording.facts(), blocks: blocks.len() as u32 })
+    Ok(ByModule { arms: recording.facts(), blocks: blocks.len() as u32, sent })
 }
 
 struct Recording<'a> {

@@ -2,6 +2,7 @@
 
 use super::Bench;
 use super::plan::{Pattern, SETTLE};
+use super::stream::Sent;
 use super::traffic::Wanted;
 use crate::compare::record::{ReceiverPlan, start};
 use quaver_probe::thread::ThreadSettings;
@@ -18,14 +19,14 @@ pub(super) trait BlockRecorder {
     fn end(&mut self, block: u32, arm: u16) -> anyhow::Result<()>;
 }
 
-/// Sends the pattern while the arms of `blocks` record it one after the other.
+/// Sends the pattern while the arms of `blocks` record it one after the other; what was sent.
 pub(super) fn pass(
     bench: &Bench<'_>,
     pattern: &Pattern,
     stream_id: u32,
     blocks: &[u16],
     recorder: &mut impl BlockRecorder,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Sent> {
     // One may be past the first checkpoint when recording begins, and is counted as sent after that.
     let per_block = pattern.kernel_block + u64::from(SETTLE) + 1;
     let most = pattern.lasting(per_block) + GRACE;
@@ -58,9 +59,9 @@ pub(super) fn pass(
             break;
         }
     }
-    bench.end(stream);
+    let sent = bench.end(stream);
     receiving.join()?;
-    recorded
+    recorded.map(|()| sent)
 }
 
 /// A receiver that only takes packets off the socket.

@@ -9,6 +9,7 @@ use super::{Bench, by_libpcap};
 use crate::compare::record::{Peer, PeerCommand, PeerOutcome};
 use anyhow::Context;
 use quaver_capture_analysis::compare::{PeerPoint, Placement};
+use quaver_instrument::exit_code::sentence;
 use quaver_path_record::StreamShape;
 use quaver_probe::source::Pace;
 use std::ffi::OsString;
@@ -76,7 +77,7 @@ pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<(Vec<PeerPoint>, Vec<
                     match result {
                         Ok(point) => points.extend(point),
                         Err(error) => {
-                            cannot.push(format!("{name} could not be measured: {error:#}."));
+                            cannot.push(format!("{name} could not be measured: {}.", sentence(&error)));
                             if refusal(&error).is_some() {
                                 // So would it be for every other program.
                                 break;

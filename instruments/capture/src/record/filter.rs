@@ -1,7 +1,7 @@
 //! Filters in the language of tcpdump, compiled by libpcap, which is looked for when one is asked for.
 
 use super::error::CaptureError;
-use super::frame::LinkKind;
+use super::frame::{ADDRESSES_BYTES, Frame, LinkKind, TAG_BYTES};
 use super::libpcap::{self, MASK_UNKNOWN, PacketHeader, Program};
 use libloading::Library;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -11,9 +11,13 @@ type OpenDead = unsafe extern "C" fn(c_int, c_int) -> *mut c_void;
 type Compile = unsafe extern "C" fn(*mut c_void, *mut Program, *const c_char, c_int, u32) -> c_int;
 type OpenLive = unsafe extern "C" fn(*const c_char, c_int, c_int, c_int, *mut c_char) -> *mut c_void;
 type GetError = unsafe extern "C" fn(*mut c_void) -> *const c_char;
+type LookUpNet = unsafe extern "C" fn(*const c_char, *mut u32, *mut u32, *mut c_char) -> c_int;
 type FreeCode = unsafe extern "C" fn(*mut Program);
 type Close = unsafe extern "C" fn(*mut c_void);
 type Offline = unsafe extern "C" fn(*const Program, *const PacketHeader, *const u8) -> c_int;
+
+/// PCAP_ERRBUF_SIZE.
+const ERROR_BYTES: usize = 256;
 
 /// A compiled filter.
 #[derive(Debug)]
@@ -59,11 +63,16 @@ impl Filter {
         link: LinkKind,
         snap_length: u32,
     ) -> Result<Self, CaptureError> {
-        if link != LinkKind::Ethernet || !has_tags(expression) {
-            return Self::compile(expression, link, snap_length);
+        let library = library()?;
+        let mask = mask_of(&library, interface);
+        if link == LinkKind::Ethernet && has_tags(expression) {
+            let program = compile_with(&library, expression, link, snap_length, (Some(interface), mask))?;
+            // With a loop it runs here, where the tag is in the packet and the kernel is not there to be asked.
+            if !has_loops(&program) {
+                return Ok(Self { expression: expression.to_owned(), program, here: None });
+            }
         }
-        let program = compile_with(&library()?, expression, link, snap_length, Some(interface))?;
-        Ok(Self { expression: expression.to_owned(), program, here: None })
+        Self::compiled(library, expression, link, snap_length, mask)
     }
 
     /// Compiles `expression` for packets that begin as `link` says, of which `snap_length` bytes are kept.
@@ -71,10 +80,19 @@ impl Filter {
     /// # Errors
     /// [`CaptureError::Filter`] with libpcap's own sentence; [`CaptureError::NotSupported`] where there is no libpcap.
     pub fn compile(expression: &str, link: LinkKind, snap_length: u32) -> Result<Self, CaptureError> {
-        let library = library()?;
-        let program = compile_with(&library, expression, link, snap_length, None)?;
-        // The kernel keeps the tag of a VLAN beside the packet, and has no cooked header at all.
-        let here = if has_tags(expression) || link == LinkKind::Cooked {
+        Self::compiled(library()?, expression, link, snap_length, MASK_UNKNOWN)
+    }
+
+    fn compiled(
+        library: Library,
+        expression: &str,
+        link: LinkKind,
+        snap_length: u32,
+        mask: u32,
+    ) -> Result<Self, CaptureError> {
+        let program = compile_with(&library, expression, link, snap_length, (None, mask))?;
+        // The kernel keeps the tag of a VLAN beside the packet, has no cooked header at all, and takes no loop.
+        let here = if has_tags(expression) || link == LinkKind::Cooked || has_loops(&program) {
             // SAFETY: the type is that of the documented function.
             let run = unsafe { symbol::<Offline>(&library, c"pcap_offline_filter") }?;
             Some(Here { run, _library: library })
@@ -87,6 +105,18 @@ impl Filter {
     /// Whether packets pass through the kernel and are filtered here.
     pub fn runs_here(&self) -> bool {
         self.here.is_some()
+    }
+
+    /// As [`Self::passes`], for a packet in which a tag may have been put back: a filter that asks for none sees it without, as it
+    /// does in the kernel.
+    pub fn passes_frame(&self, frame: &Frame<'_>) -> bool {
+        let tagged = frame.original_length.wrapping_sub(frame.kernel_length) == TAG_BYTES as u32;
+        if self.here.is_none() || !tagged || has_tags(&self.expression) {
+            return self.passes(frame.data, frame.original_length);
+        }
+        let (addresses, rest) = frame.data.split_at(frame.data.len().min(ADDRESSES_BYTES));
+        let rest = rest.get(TAG_BYTES..).unwrap_or_default();
+        self.passes(&[addresses, rest].concat(), frame.kernel_length)
     }
 
     /// Whether the packet passes; always where the kernel filters.
@@ -110,6 +140,25 @@ fn has_tags(expression: &str) -> bool {
     expression.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == "vlan")
 }
 
+/// Whether the program jumps back, as it does for `protochain`.
+fn has_loops(program: &[libc::sock_filter]) -> bool {
+    const JUMP: u16 = (libc::BPF_JMP | libc::BPF_JA) as u16;
+    program.iter().any(|line| line.code == JUMP && line.k.cast_signed() < 0)
+}
+
+/// The mask of the network that an interface is in, as tcpdump asks for it; unknown where it is in none.
+fn mask_of(library: &Library, interface: &str) -> u32 {
+    let Ok(name) = CString::new(interface) else { return MASK_UNKNOWN };
+    let (mut net, mut mask, mut why) = (0, 0, [0 as c_char; ERROR_BYTES]);
+    // SAFETY: the type is that of the documented function; the name is NUL-terminated, both numbers live through the call, and the
+    // error has the documented room.
+    let found = unsafe {
+        symbol::<LookUpNet>(library, c"pcap_lookupnet")
+            .is_ok_and(|look_up| look_up(name.as_ptr(), &raw mut net, &raw mut mask, why.as_mut_ptr()) == 0)
+    };
+    if found && mask != 0 { mask } else { MASK_UNKNOWN }
+}
+
 /// # Safety
 /// `T` is the type of the function.
 unsafe fn symbol<T: Copy>(library: &Library, name: &CStr) -> Result<T, CaptureError> {
@@ -125,7 +174,7 @@ fn compile_with(
     expression: &str,
     link: LinkKind,
     snap_length: u32,
-    interface: Option<&str>,
+    (interface, mask): (Option<&str>, u32),
 ) -> Result<Vec<libc::sock_filter>, CaptureError> {
     let refused = |why: &str| CaptureError::Filter { expression: expression.to_owned(), why: why.to_owned() };
     let text = CString::new(expression).map_err(|_| refused("it holds a zero byte"))?;
@@ -151,7 +200,7 @@ fn compile_with(
         if handle.is_null() {
             return Err(refused("libpcap has no memory"));
         }
-        let outcome = if compile(handle, &raw mut program, text.as_ptr(), 1, MASK_UNKNOWN) == 0 {
+        let outcome = if compile(handle, &raw mut program, text.as_ptr(), 1, mask) == 0 {
             let compiled = std::slice::from_raw_parts(program.instructions, program.length as usize).to_vec();
             free(&raw mut program);
             Ok(compiled)
@@ -165,8 +214,6 @@ fn compile_with(
 
 /// libpcap's own handle of an interface, for compiling alone.
 fn open_live(library: &Library, name: &str, snap_length: c_int) -> Result<*mut c_void, CaptureError> {
-    /// PCAP_ERRBUF_SIZE.
-    const ERROR_BYTES: usize = 256;
     let operation = format!("have libpcap compile a filter for {name}");
     let failed = |why: String| CaptureError::os(operation, io::Error::other(why));
     let Ok(name) = CString::new(name) else { return Err(failed("the name holds a zero byte".to_owned())) };
@@ -187,6 +234,7 @@ fn open_live(library: &Library, name: &str, snap_length: c_int) -> Result<*mut c
 
 #[cfg(test)]
 mod tests {
+    use super::super::frame::{PacketKind, RingStamp};
     use super::*;
 
     /// An Ethernet frame with UDP to `port`, tagged for VLAN 5 if asked.
@@ -220,6 +268,59 @@ mod tests {
         let passes = |frame: &[u8]| filter.passes(frame, frame.len() as u32);
         assert!(passes(&udp(7, true)));
         assert!(!passes(&udp(8, true)) && !passes(&udp(7, false)) && !passes(&[]));
+    }
+
+    #[test]
+    fn a_loop_runs_here_because_the_kernel_takes_none() {
+        let filter = Filter::compile("ip6 protochain 17", LinkKind::Ethernet, 96).unwrap();
+        assert!(filter.runs_here());
+        // IPv6 with a hop-by-hop header, then `next`.
+        let packet = |next: u8| {
+            let mut frame = vec![0; 12];
+            frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 16, 0, 64]);
+            frame.extend([0; 32]);
+            frame.extend([next, 0, 1, 4, 0, 0, 0, 0, 0, 9, 0, 9, 0, 8, 0, 0]);
+            frame
+        };
+        let passes = |frame: &[u8]| filter.passes(frame, frame.len() as u32);
+        assert!(passes(&packet(17)) && !passes(&packet(6)) && !passes(&udp(7, false)));
+    }
+
+    #[test]
+    fn a_filter_that_asks_for_no_tag_sees_the_packet_without_it() {
+        let data = udp(7, true);
+        let length = data.len() as u32;
+        let frame = Frame {
+            time_ns: 0,
+            stamped_by: RingStamp::Kernel,
+            original_length: length,
+            kernel_length: length - 4,
+            data: &data,
+            kind: PacketKind::Host,
+            interface: 1,
+            losing: false,
+        };
+        for (expression, passes) in
+            [("ip protochain 17", true), ("ip protochain 6", false), ("vlan 5 and ip protochain 17", true)]
+        {
+            let filter = Filter::compile(expression, LinkKind::Ethernet, 96).unwrap();
+            assert_eq!((filter.runs_here(), filter.passes_frame(&frame)), (true, passes), "{expression}");
+        }
+        // As long as the kernel has it, the tag is a part of the packet.
+        let inner = Frame { kernel_length: length, ..frame };
+        let filter = Filter::compile("ip protochain 17", LinkKind::Ethernet, 96).unwrap();
+        assert!(!filter.passes_frame(&inner));
+    }
+
+    #[test]
+    fn a_broadcast_is_known_by_the_mask_of_the_interface() {
+        let filter = |interface| Filter::for_interface("ip broadcast", interface, LinkKind::Ethernet, 96);
+        // Loopback has 127.0.0.1/8 wherever it is up; a name that nobody has, no network.
+        if mask_of(&library().unwrap(), "lo") != MASK_UNKNOWN {
+            assert!(!filter("lo").unwrap().runs_here());
+        }
+        let error = filter("nobody0").unwrap_err();
+        assert!(matches!(&error, CaptureError::Filter { why, .. } if why.contains("netmask")), "{error}");
     }
 
     #[test]

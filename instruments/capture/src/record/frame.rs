@@ -30,9 +30,9 @@ use std::ops::Range;
 /// Bytes of the address behind the header.
 const ADDRESS_BYTES: usize = 20;
 /// Bytes of a VLAN tag.
-const TAG_BYTES: usize = 4;
+pub(super) const TAG_BYTES: usize = 4;
 /// Bytes before the tag's place in an Ethernet header: both addresses.
-const ADDRESSES_BYTES: usize = 12;
+pub(super) const ADDRESSES_BYTES: usize = 12;
 /// Bytes of the header of LINKTYPE_LINUX_SLL2.
 const COOKED_BYTES: usize = 20;
 /// Protocol of a customer's VLAN tag, where the kernel does not tell it.

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_uint};
 
 /// Names under which distributions have it.
 const NAMES: [&str; 3] = ["libpcap.so.1", "libpcap.so.0.8", "libpcap.so"];
-/// The mask of the network is not known: `ip broadcast` is then refused.
+/// The mask of the network where it is not known: `ip broadcast` is then refused.
 pub(crate) const MASK_UNKNOWN: u32 = 0xffff_ffff;
 
 /// struct bpf_program.

@@ -104,7 +104,7 @@ pub struct PatternFacts {
     pub period_ns: f64,
     /// The paper's gap between two packets in bytes at 1 Gbit/s, where it gives one.
     pub ifg_bytes: Option<u64>,
-    /// Packets that the source sent, and slots that it missed.
+    /// Packets that the source sent in user space, for the kernel and for our module together, and slots that it missed.
     pub sent: u64,
     /// Slots that the source missed.
     pub missed: u64,
@@ -194,9 +194,14 @@ impl PatternFacts {
         [&self.user_blocks, &self.kernel_blocks, &self.module_blocks].map(|blocks| blocks.iter().sum())
     }
 
+    /// Counts another stream of the pattern.
+    pub fn count_sent(&mut self, sent: u64, missed: u64) {
+        self.sent += sent;
+        self.missed += missed;
+    }
+
     fn join(&mut self, its: Self) {
-        self.sent += its.sent;
-        self.missed += its.missed;
+        self.count_sent(its.sent, its.missed);
         self.socket_drops = self.socket_drops.zip(its.socket_drops).map(|(a, b)| a + b);
         self.user_blocks.extend(its.user_blocks);
         self.kernel_blocks.extend(its.kernel_blocks);

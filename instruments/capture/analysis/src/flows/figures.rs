@@ -1,10 +1,11 @@
 //! What is said of a capture. A figure that cannot be known is none.
 
-use super::{ClockStep, FlowKey};
+use super::{ClockStep, FlowKey, FlowKind};
 use quaver_abi::stamp::{Layer, StampClock};
 use quaver_arrivals::path::rolling::RollingSummary;
 use quaver_arrivals::rtp::{Interarrival, MediaClock, RtpKind, RtpSummary};
 use serde::{Serialize, Serializer};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How a quantity is spread, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -172,6 +173,8 @@ pub struct FlowFigures {
     pub delay: Option<DelayFigures>,
     /// The last ten seconds; none at the end of a capture.
     pub recent: Option<RecentFigures>,
+    /// Numbers may lie in parts of trains (UDP_SEGMENT, GRO) that the snap length cut: nothing is known of loss, order and delay.
+    pub numbers_cut: bool,
     /// Of RTP: what it carries by its first packets.
     pub carries: Option<RtpKind>,
     /// Of RTP: rate of its timestamps, by its first packets.
@@ -263,4 +266,29 @@ pub struct CaptureFigures {
     pub layers: Vec<LayerFigures>,
     /// Time from layer to layer, of all packets.
     pub stages: Vec<StageFigures>,
+}
+
+impl CaptureFigures {
+    /// Sources of RTP whose numberings went on at the same time: for half of what the shorter one lasted, so that packets which are
+    /// late behind a restart are no sender. Each has the key of its first numbering.
+    pub fn used_at_once(&self) -> BTreeSet<FlowKey> {
+        let first = |flow: &FlowFigures| FlowKey { restart: 0, ..flow.key };
+        let mut streams: BTreeMap<FlowKey, Vec<(i64, i64)>> = BTreeMap::new();
+        for flow in self.flows.iter().filter(|flow| flow.key.kind == FlowKind::Rtp) {
+            if let Some(span) =
+                flow.first_ns.zip(flow.last_ns).filter(|(first_ns, last_ns)| first_ns < last_ns)
+            {
+                streams.entry(first(flow)).or_default().push(span);
+            }
+        }
+        let at_once = |one: &(i64, i64), other: &(i64, i64)| {
+            let both_ns = one.1.min(other.1).saturating_sub(one.0.max(other.0));
+            let shorter_ns = one.1.saturating_sub(one.0).min(other.1.saturating_sub(other.0));
+            both_ns > 0 && both_ns >= shorter_ns / 2
+        };
+        streams.retain(|_, spans| {
+            spans.iter().enumerate().any(|(at, one)| spans[at + 1..].iter().any(|other| at_once(one, other)))
+        });
+        streams.into_keys().collect()
+    }
 }

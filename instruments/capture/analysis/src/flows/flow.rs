@@ -1,5 +1,6 @@
 //! One flow: what is known of it so far.
 
+use super::cuts::Cuts;
 use super::figures::{DelayKind, FlowFigures};
 use super::layers::Stages;
 use super::sequence::Sequence;
@@ -79,6 +80,7 @@ struct Detail {
     kept: Vec<RtpPacket>,
     left_out: u64,
     stages: Stages,
+    cuts: Cuts,
     /// Of the last packet of RTP.
     payload_type: Option<u8>,
 }
@@ -131,6 +133,7 @@ impl Flow {
                 kept: Vec::new(),
                 left_out: 0,
                 stages: Stages::default(),
+                cuts: Cuts::default(),
                 payload_type: None,
             })
         });
@@ -166,6 +169,7 @@ impl Flow {
         let Some(detail) = &mut self.detail else { return };
         detail.stages.take(&taken.stamps);
         let (Some((number, _, sent_ns)), Some(sequence)) = (number, &mut detail.sequence) else { return };
+        detail.cuts.take(number, mask(self.bits), taken.network.cut_octets);
         let Some(time_ns) = taken.time_ns else {
             sequence.push(number, None, room);
             return;
@@ -196,7 +200,7 @@ impl Flow {
         };
         let before = self.before.replace((number, now_ns));
         let (Some((number_before, before_ns)), Some(detail)) = (before, &mut self.detail) else { return };
-        let mask = if self.bits == 0 || self.bits >= 64 { u64::MAX } else { (1 << self.bits) - 1 };
+        let mask = mask(self.bits);
         let successive = match (number_before, number) {
             (Some(before), Some(now)) => before.wrapping_add(1) & mask == now,
             (None, None) => self.bits == 0,
@@ -268,7 +272,7 @@ impl Flow {
     /// The packets of RTP that it keeps, if it kept all.
     pub(super) fn all_kept(&self) -> Option<&[RtpPacket]> {
         let detail = self.detail.as_ref()?;
-        (detail.left_out == 0).then_some(&detail.kept[..])
+        (detail.left_out == 0 && !detail.cuts.have_numbers()).then_some(&detail.kept[..])
     }
 
     /// What is known. With `ended`, the packets that were kept are analysed and given up.
@@ -291,6 +295,7 @@ impl Flow {
             sequence: None,
             delay: None,
             recent: None,
+            numbers_cut: false,
             carries: None,
             media_clock: None,
             interarrival: None,
@@ -326,8 +331,18 @@ impl Flow {
             };
             figures.rtp = analyze_rtp(std::mem::take(&mut detail.kept), &context);
         }
+        if detail.cuts.have_numbers() {
+            // What a train has of numbers was cut: all that counts them is unknown.
+            (figures.numbers_cut, figures.rtp) = (true, None);
+            (figures.sequence, figures.delay, figures.recent) = (None, None, None);
+        }
         figures
     }
+}
+
+/// What is left of a number on the wire.
+fn mask(bits: u32) -> u64 {
+    if bits == 0 || bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
 }
 
 /// Figures as they stood, with the counts of now.

@@ -4,6 +4,7 @@
 //! [`FlowTable`] takes packets one by one, in memory that is bounded by its [`TableSettings`]; so it serves a capture that is
 //! going on and a file alike. Who decodes frames is told in `docs/architecture.md`: here come [`FrameFacts`].
 
+mod cuts;
 mod figures;
 mod flow;
 mod layers;
@@ -88,6 +89,8 @@ pub struct NetworkFacts {
     pub part: Option<DatagramPart>,
     /// Bytes that the transport carries; none where it is not known.
     pub payload_octets: Option<u32>,
+    /// Of these, bytes that the snap length cut; those of the rest of a train are behind its last datagram with a header.
+    pub cut_octets: u32,
     /// What they are.
     pub payload: Payload,
 }

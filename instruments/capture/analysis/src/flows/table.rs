@@ -156,7 +156,7 @@ impl FlowTable {
         if conversation.decided {
             let key = key(conversation, &taken);
             let key = within_sources(conversation, &self.places, key);
-            self.place(key, &taken);
+            self.place(key, &[taken]);
             return;
         }
         conversation.first.push(taken);
@@ -180,29 +180,27 @@ impl FlowTable {
             let to = within_sources(conversation, &self.places, key);
             let of_flow: Vec<FlowPacket> =
                 first.iter().zip(&keys).filter(|(_, of)| **of == key).map(|(taken, _)| *taken).collect();
-            match self.places.contains_key(&to) {
-                true => of_flow.iter().for_each(|taken| self.place(to, taken)),
-                // A new flow begins with the least of its first numbers.
-                false => {
-                    self.numberings.begin(to, &of_flow);
-                    self.give(to, &of_flow);
-                }
-            }
+            self.place(to, &of_flow);
         }
     }
 
-    /// Gives a packet to its flow: of RTP to that of its numbering.
-    fn place(&mut self, key: FlowKey, taken: &FlowPacket) {
+    /// Gives packets to their flow: of RTP to those of their numberings. A new flow begins with the least of its first numbers, so all
+    /// that are known go there at once.
+    fn place(&mut self, key: FlowKey, packets: &[FlowPacket]) {
         if key.kind != FlowKind::Rtp {
-            return self.give(key, &[*taken]);
+            return self.give(key, packets);
         }
-        let (held, now) = self.numberings.place(key, taken);
-        if let Some((key, held)) = held {
-            self.give(key, &[held]);
+        let mut placed: Vec<(FlowKey, Vec<FlowPacket>)> = Vec::new();
+        for taken in packets {
+            let (held, now) = self.numberings.place(key, taken);
+            for (key, taken) in held.into_iter().chain(now.map(|key| (key, *taken))) {
+                match placed.iter_mut().find(|(of, _)| *of == key) {
+                    Some((_, packets)) => packets.push(taken),
+                    None => placed.push((key, vec![taken])),
+                }
+            }
         }
-        if let Some(key) = now {
-            self.give(key, &[*taken]);
-        }
+        placed.iter().for_each(|(key, packets)| self.give(*key, packets));
     }
 
     /// Gives packets to their flow, which is made where there is none.

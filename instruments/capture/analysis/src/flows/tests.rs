@@ -5,6 +5,7 @@ mod pairs;
 mod recent;
 mod room;
 mod rtp;
+mod senders;
 mod steps;
 mod trains;
 
@@ -31,6 +32,7 @@ fn frame(port: u16, payload: Payload) -> FrameFacts {
         fragment: false,
         part: None,
         payload_octets: Some(58),
+        cut_octets: 0,
         payload,
     };
     FrameFacts { octets: 100, network: Some(network), of_train: false }

@@ -83,3 +83,40 @@ fn a_second_sender_of_one_source_is_known_though_the_first_goes_on() {
     // Its first packet was taken for a stray one.
     assert_eq!(told, [(0, 551, 550, 0), (1, 49, 49, 0)]);
 }
+
+#[test]
+fn a_clock_that_changes_its_rate_with_the_payload_type_delays_nobody() {
+    // 20 ms each: 8 kHz, from packet 200 on another rate, from 400 on 8 kHz. Packets 100 and 300 are 7 ms late.
+    for (payload_type, ticks) in [(111, 960), (97, 320), (96, 1_800)] {
+        let mut timestamp = 0;
+        let found = packets((0..600).map(|n: i64| {
+            let other = (200..400).contains(&n);
+            let late_ns = if n == 100 || n == 300 { 7 * MS } else { 0 };
+            let bears = timestamp;
+            timestamp += if other { ticks } else { 160 };
+            (n as u16, 20 * MS * n + late_ns, bears, if other { payload_type } else { 0 })
+        }));
+        let (flow, hz) = (&found.flows[0], 50 * ticks);
+        assert_eq!(max_pdv_ns(&found), Some(7 * MS as u64), "{hz}");
+        // J of one packet that is 7 ms late (RFC 3550, section 6.4.1).
+        let j_ns = flow.interarrival.as_ref().unwrap().max_ns;
+        assert!((j_ns - (7e6 / 16.0 * 15.0 / 16.0 + 7e6 / 16.0)).abs() < 1e3, "{j_ns}");
+        let rtp = flow.rtp.as_ref().unwrap();
+        assert_eq!((rtp.clock.hz, rtp.interarrival.max_ns), (8_000, j_ns));
+        let words = format!(
+            "8000 Hz, then {hz} Hz from packet 201 on (payload type {payload_type}), 8000 Hz from packet 401 on (payload type 0)"
+        );
+        assert!(rtp.notes[0].contains(&words), "{:?}", rtp.notes);
+    }
+}
+
+#[test]
+fn another_payload_type_of_the_same_rate_changes_nothing() {
+    let of = |kinds: fn(i64) -> u8| {
+        packets((0..400).map(|n: i64| (n as u16, 20 * MS * n + n % 7 * MS, 160 * n as u32, kinds(n))))
+    };
+    let (plain, others) = (of(|_| 0), of(|n| if n < 200 { 0 } else { 97 + (n / 4 % 2) as u8 }));
+    assert_eq!(max_pdv_ns(&plain), max_pdv_ns(&others));
+    assert_eq!(plain.flows[0].interarrival, others.flows[0].interarrival);
+    assert_eq!(others.flows[0].sequence.unwrap().lost, 0);
+}

@@ -63,3 +63,29 @@ fn a_train_is_one_frame_and_many_packets_of_its_flow() {
     // The last of each waited for nobody, and the first for the sender to have eight.
     assert_eq!(found.flows[0].delay.as_ref().unwrap().figures.max_pdv_ns, Some(140 * MS as u64));
 }
+
+/// Datagrams of 172 bytes and trains of them, of which the snap length keeps 54; those at `gone` are lost.
+fn cut(trains: &[u16], gone: &[usize]) -> CaptureFigures {
+    let mut number = 0;
+    let packets = trains.iter().enumerate().filter_map(|(at, datagrams)| {
+        let first = number;
+        number += datagrams;
+        let mut one = frame(6_000, rtp(first, 160 * u32::from(first), 7));
+        one.network.as_mut().unwrap().cut_octets = 172 * u32::from(*datagrams) - 54;
+        (!gone.contains(&at)).then_some((20 * MS * i64::from(first), one))
+    });
+    figures(packets.collect::<Vec<_>>())
+}
+
+#[test]
+fn numbers_in_what_was_cut_of_trains_are_not_lost() {
+    let told = |found: CaptureFigures| {
+        let flow = &found.flows[0];
+        (flow.numbers_cut, flow.sequence.map(|counts| counts.lost), flow.rtp.is_some(), flow.delay.is_some())
+    };
+    // All trains have eight; or trains of many lengths stand among single datagrams.
+    assert_eq!(told(cut(&[8; 50], &[])), (true, None, false, false));
+    assert_eq!(told(cut(&[[1; 6], [3, 1, 2, 1, 1, 5]].concat().repeat(5), &[])), (true, None, false, false));
+    // Behind single datagrams numbers are lost, however little was kept of these.
+    assert_eq!(told(cut(&[1; 100], &[30, 31, 77])), (false, Some(3), true, true));
+}
