@@ -39,7 +39,7 @@ const PLACES: [(Field, &str); 6] = [
     ),
     (
         Field::Sentence,
-        "blind cannot cores priority asked.stream notes tier_reason interrupted warnings unexplained.note causes.name late.name waits.name \
+        "blind cannot cores priority asked.stream asked.trigger notes tier_reason interrupted warnings unexplained.note causes.name late.name waits.name \
          remedy.boot remedy.known remedy.setting rtp.definitions rtp.notes hbrmt.frame hbrmt.frame_rate hbrmt.sample profile \
          codec.name cut_short flow.schedule flows.schedule rolling_flows.schedule pairs.reason tests.reason joined.reason \
          pairs.id joined.id differences.of differences.to differences.what differences.placement points.arm totals.arm loss.arm \

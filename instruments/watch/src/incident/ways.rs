@@ -53,14 +53,16 @@ fn of_losses(outcome: &StampOutcome) -> Option<Nothing> {
         );
         return (lost > 0).then(|| Nothing::of(UNKNOWN, words));
     };
-    let unknown = directions.undecided;
-    let cause = [(there, THERE), (back, BACK)].into_iter().filter(|(count, _)| 2 * count > lost);
-    let cause = cause.map(|(_, cause)| cause).next().unwrap_or(UNKNOWN);
-    let [there, back, unknown] = [there, back, unknown].map(Cell::Count);
-    let words = format!(
-        "{packets} without a reply: {there} lost on the way there, {back} on the way back, {unknown} on one of the two"
-    );
-    Some(Nothing::of(cause, words))
+    let ways = [
+        (there, THERE, "on the way there"),
+        (back, BACK, "on the way back"),
+        (directions.undecided, UNKNOWN, "on a way that is not known"),
+    ];
+    let cause = ways.iter().find(|(count, ..)| 2 * count > lost).map_or(UNKNOWN, |(_, cause, _)| cause);
+    let found = ways.iter().filter(|(count, ..)| *count > 0);
+    let found: Vec<String> =
+        found.map(|(count, _, words)| format!("{} lost {words}", Cell::Count(*count))).collect();
+    Some(Nothing::of(cause, format!("{packets} without a reply: {}", found.join(", "))))
 }
 
 /// The way on which the packet of the longest round trip was held up; none where no round trip was longer than another.
@@ -88,6 +90,8 @@ fn of_delay(packets: &[StampPacket]) -> Option<Nothing> {
 mod tests {
     use super::*;
     use crate::paths::some_packet;
+    use quaver_path_record::stamp::{StampMemory, StampProgress};
+    use std::net::SocketAddr;
 
     const MS: i64 = 1_000_000;
 
@@ -103,6 +107,38 @@ mod tests {
         let packets =
             (0..).zip(delays).map(|(place, (there, back, ahead))| packet(place, *there, *back, *ahead));
         of_delay(&packets.collect::<Vec<_>>()).map(|found| (found.cause, found.words))
+    }
+
+    /// What is told of packets with these numbers of the reflector; those with `None` were lost.
+    fn told_of_losses(first: u64, reflected: &[Option<u32>]) -> Option<(&'static str, String)> {
+        let mut memory = StampMemory::default();
+        let end = SocketAddr::from(([192, 0, 2, 1], 862));
+        memory.hear(&StampProgress::Started { local: end, target: end, packet_bytes: 44 });
+        for (sequence, reflected) in (first..).zip(reflected) {
+            let mut packet = some_packet(sequence, [sequence as i64; 4]);
+            packet.reply = packet.reply.filter(|_| reflected.is_some());
+            packet.reply.iter_mut().for_each(|reply| reply.reflector_sequence = reflected.unwrap_or(0));
+            memory.hear(&match reflected {
+                None => StampProgress::Lost { packet: &packet },
+                Some(_) => StampProgress::Answered { packet: &packet, reflected: 0, first: true },
+            });
+        }
+        of_losses(&memory.stretch(0, i64::MAX)?).map(|found| (found.cause, found.words))
+    }
+
+    #[test]
+    fn the_way_of_more_than_half_of_the_losses_leads() {
+        let [there, back] = [[Some(3), None, None, Some(4)], [Some(3), None, None, Some(6)]];
+        let words = |ways: &str| format!("2 packets without a reply: {ways}");
+        assert_eq!(told_of_losses(9, &there), Some((THERE, words("2 lost on the way there"))));
+        assert_eq!(told_of_losses(9, &back), Some((BACK, words("2 lost on the way back"))));
+        let each = told_of_losses(9, &[Some(3), None, None, Some(5)]);
+        assert_eq!(each, Some((UNKNOWN, words("1 lost on the way there, 1 lost on the way back"))));
+        let last = told_of_losses(9, &[Some(3), Some(4), None, None]);
+        assert_eq!(last, Some((UNKNOWN, words("2 lost on a way that is not known"))));
+        let repeated = told_of_losses(9, &[Some(9), None, Some(11)]).unwrap();
+        assert_eq!(repeated.0, UNKNOWN, "a reflector that repeats our numbers");
+        assert_eq!(told_of_losses(9, &[Some(3), Some(4)]), None);
     }
 
     #[test]
