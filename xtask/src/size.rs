@@ -31,7 +31,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-noise", 1_089),
     ("quaver-path", 9_742),
     ("quaver-path-flow", 4_429),
-    ("quaver-path-record", 12_303),
+    ("quaver-path-record", 12_302),
     ("quaver-pcapng", 2_037),
     ("quaver-peers", 1_262),
     ("quaver-preload", 4_489),
@@ -50,7 +50,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-tune", 2_813),
     ("quaver-view", 5_693),
     ("quaver-waiting", 162),
-    ("quaver-watch", 8_189),
+    ("quaver-watch", 8_187),
 ];
 
 /// The budget of a crate, where it has one.

@@ -91,7 +91,7 @@ pub fn run(args: &ExtcapArgs) -> anyhow::Result<ExitCode> {
     } else if args.capture {
         return capture_for_wireshark(args, interface);
     } else if let Some(filter) = &args.extcap_capture_filter {
-        // Without any of these calls the filter is to be checked: what is printed is what is wrong with it.
+        // A call with none of these checks the filter, and prints what is wrong with it.
         quaver_instrument::results::to_stdout(wrong_with(filter, interface).as_bytes())?;
     }
     Ok(ExitCode::Done)

@@ -5,10 +5,10 @@ use crate::judge::Trigger;
 use quaver_abi::record::{EventKind, EventRecord, StampRecord};
 use quaver_analysis::model::{Circumstances, Names, Unread};
 use quaver_chase::chase::observe::Observed;
-use quaver_clock::{monotonic_ns, realtime_ns};
 use quaver_host::facts::HostFacts;
 use quaver_host::symbols::MemoryMap;
 use quaver_host::trace::TraceCounts;
+use quaver_path_record::ClockPair;
 use quaver_path_record::stamp::{SenderOptions, StampOutcome, StampPacket};
 use quaver_store::manifest::Window;
 use std::collections::BTreeMap;
@@ -94,7 +94,9 @@ pub(crate) struct Clocks {
 
 impl Clocks {
     pub(crate) fn now() -> Self {
-        Self { realtime_less_monotonic_ns: realtime_ns() - monotonic_ns() }
+        // A thread may lose its CPU between two readings, which would look as if the clock had been set.
+        let ClockPair { realtime_ns, monotonic_ns } = ClockPair::now();
+        Self { realtime_less_monotonic_ns: realtime_ns - monotonic_ns }
     }
 
     /// How far the wall clock moved beside CLOCK_MONOTONIC since another reading.

@@ -86,7 +86,7 @@ pub enum SendEnd {
 /// `packets`, all but the failed ones were sent.
 #[derive(Clone, Debug, Default)]
 pub struct SendReport {
-    /// What the other end is told of it.
+    /// The part that a report tells the other end.
     pub summary: SenderSummary,
     /// Why it ended.
     pub end: SendEnd,
@@ -131,7 +131,7 @@ pub enum ReceiveEnd {
 /// What a receiver did.
 #[derive(Clone, Debug, Default)]
 pub struct ReceiveReport {
-    /// What the other end is told of it.
+    /// The part that a report tells the other end.
     pub summary: ReceiverSummary,
     /// Why it ended.
     pub end: ReceiveEnd,

@@ -109,7 +109,7 @@ mod tests {
         of_delay(&packets.collect::<Vec<_>>()).map(|found| (found.cause, found.words))
     }
 
-    /// What is told of packets with these numbers of the reflector; those with `None` were lost.
+    /// The finding for packets with these numbers of the reflector; `None` is a lost packet.
     fn told_of_losses(first: u64, reflected: &[Option<u32>]) -> Option<(&'static str, String)> {
         let mut memory = StampMemory::default();
         let end = SocketAddr::from(([192, 0, 2, 1], 862));

@@ -11,7 +11,6 @@ use quaver_path_record::stamp::{SenderOptions, StampMemory, StampProgress};
 const TOLD_NS: i64 = 200_000_000;
 /// The wall clock was set, if it moved so far beside CLOCK_MONOTONIC from one look to the next.
 const SET_NS: i64 = 1_000_000;
-
 /// A window goes on while triggers come, up to this time from the first one.
 const LONGEST_NS: i64 = 60_000_000_000;
 
@@ -58,7 +57,7 @@ impl PathRecorder {
         }
     }
 
-    /// Takes what is told of the session.
+    /// Takes an event of the session.
     pub(super) fn hear(&mut self, progress: &StampProgress<'_>, clocks: Clocks) -> Look {
         let mut look = Look::default();
         if clocks.apart_ns(self.clocks) > SET_NS {

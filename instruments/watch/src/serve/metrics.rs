@@ -3,8 +3,8 @@
 //! Labels are names from the settings, identifiers of the catalogue of causes, kinds of places and reasons, and of threads
 //! numbers of CPUs and what had one before; nothing else.
 
-use super::{paths, waits};
-use crate::board::{Cost, Figures, ReceiverState};
+use super::{outcomes, paths, waits};
+use crate::board::{Cost, Figures, Outcomes, ReceiverState};
 use crate::cpus::{CpuTimes, KINDS, Times};
 use crate::judge::Reason;
 use quaver_exposition::histogram::Histogram;
@@ -52,31 +52,17 @@ fn packets(of: &Rows<'_, ReceiverState>) -> Vec<Family> {
 }
 
 fn incidents(of: &Rows<'_, ReceiverState>) -> Vec<Family> {
-    let mut triggers = Family::new("quaver_watch_triggers", Kind::Counter, "", "Triggers by reason.");
-    for (labels, state) in of.each() {
-        for reason in Reason::OF_RECEIVERS {
-            let count = state.outcomes.triggers.get(&reason).copied().unwrap_or(0);
-            triggers.number(Family::with(labels.clone(), "reason", reason.name()), count as f64);
-        }
-    }
-    let counter = |name, help, count: fn(&ReceiverState) -> u64| of.counter(name, help, count);
-    let help = "Incidents counted in an earlier one of the same cause.";
-    let folded = of.by_cause(("quaver_watch_folded_incidents", ""), help, |state| &state.outcomes.folded);
     let help = "Late time within incidents, by cause.";
     let late =
         of.by_cause(("quaver_watch_late_seconds", "seconds"), help, |state| &state.outcomes.explained_ns);
-    let help = "Triggers of which no incident was kept, because of a limit.";
-    let suppressed = counter("quaver_watch_suppressed_triggers", help, |state| state.outcomes.suppressed);
     let help = "Triggers whose records bore out no late packet.";
-    let unconfirmed = counter("quaver_watch_unconfirmed_triggers", help, |state| state.outcomes.unconfirmed);
-    let help = "Incidents that could not be written.";
-    let failed = counter("quaver_watch_failed_incidents", help, |state| state.outcomes.failed);
-    let help = "Incidents lost because the writer of incidents was behind.";
-    let lost = counter("quaver_watch_lost_incidents", help, |state| state.outcomes.lost);
-    let kept = of.incidents("quaver_watch_incidents", "Incidents kept, by leading cause.", |state| {
-        (&state.outcomes.incidents, &state.outcomes.exemplars)
-    });
-    vec![triggers, kept, folded, late, suppressed, unconfirmed, failed, lost]
+    let unconfirmed =
+        of.counter("quaver_watch_unconfirmed_triggers", help, |state| state.outcomes.unconfirmed);
+    let outcomes: fn(&ReceiverState) -> &Outcomes = |state| &state.outcomes;
+    let triggers = outcomes::triggers(of, "", &Reason::OF_RECEIVERS, outcomes);
+    let mut all = vec![triggers, late, unconfirmed];
+    all.extend(outcomes::incidents(of, "", outcomes));
+    all
 }
 
 /// Times of CPUs. A kind that never came on a CPU has no samples.

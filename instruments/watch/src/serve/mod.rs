@@ -1,6 +1,7 @@
 //! The watch's HTTP: `/metrics`, `/status` and `/figures`, and over its Unix socket `/trigger`.
 
 mod metrics;
+mod outcomes;
 mod paths;
 mod status;
 mod waits;

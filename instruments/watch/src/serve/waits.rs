@@ -2,6 +2,7 @@
 //!
 //! Labels are names of tables from the settings, numbers of CPUs, what had a CPU before, and identifiers of causes.
 
+use super::outcomes;
 use crate::board::ThreadsState;
 use quaver_exposition::histogram::Histogram;
 use quaver_exposition::{Family, Kind, Rows, seconds};
@@ -60,23 +61,11 @@ fn by_cpu(of: &Rows<'_, ThreadsState>) -> [Family; 2] {
 fn incidents(of: &Rows<'_, ThreadsState>) -> Vec<Family> {
     let triggers = |state: &ThreadsState| state.outcomes.triggers.values().sum();
     let triggers = of.counter("quaver_watch_wait_triggers", "Windows with a wait above the limit.", triggers);
-    let help = "Incidents of a wait kept, by leading cause.";
-    let kept = of.incidents("quaver_watch_wait_incidents", help, |state| {
-        (&state.outcomes.incidents, &state.outcomes.exemplars)
-    });
-    let help = "Incidents of a wait counted in an earlier one of the same cause.";
-    let folded =
-        of.by_cause(("quaver_watch_folded_wait_incidents", ""), help, |state| &state.outcomes.folded);
     let help = "Time of the longest waits of incidents, by cause.";
     let explained = of.by_cause(("quaver_watch_explained_wait_seconds", "seconds"), help, |state| {
         &state.outcomes.explained_ns
     });
-    let help = "Triggers of which no incident was kept, because of a limit.";
-    let suppressed =
-        of.counter("quaver_watch_suppressed_wait_triggers", help, |state| state.outcomes.suppressed);
-    let help = "Incidents of a wait that could not be written.";
-    let failed = of.counter("quaver_watch_failed_wait_incidents", help, |state| state.outcomes.failed);
-    let help = "Incidents of a wait lost because the writer of incidents was behind.";
-    let lost = of.counter("quaver_watch_lost_wait_incidents", help, |state| state.outcomes.lost);
-    vec![triggers, kept, folded, explained, suppressed, failed, lost]
+    let mut all = vec![triggers, explained];
+    all.extend(outcomes::incidents(of, "wait_", |state| &state.outcomes));
+    all
 }

@@ -18,7 +18,7 @@ pub struct StampMemory {
 }
 
 impl StampMemory {
-    /// Takes what is told of the session. Another session begins anew.
+    /// Takes an event of the session. A new session clears the memory.
     pub fn hear(&mut self, progress: &StampProgress<'_>) {
         match *progress {
             StampProgress::Started { local, target, packet_bytes } => {
@@ -84,7 +84,6 @@ impl StampMemory {
             sent,
             answered: packets.iter().filter(is_answered).count() as u64,
             directions,
-            replies: arrived.iter().map(|(_, pair)| (pair.sent + unknown, pair.reflected)).collect(),
             packets,
             further,
             complete: true,
@@ -142,7 +141,7 @@ mod tests {
         StampPacket { sequence, t1_ns, reply }
     }
 
-    /// A memory of packets with these numbers of the reflector; those with `None` were lost.
+    /// A memory of packets with these numbers of the reflector; `None` is a lost packet.
     fn memory(first: u64, reflected: &[Option<u32>]) -> StampMemory {
         let mut memory = StampMemory::default();
         let end = SocketAddr::from(([192, 0, 2, 1], 862));
